@@ -1,0 +1,1 @@
+"""Who asks: command line, and later MCP, REST and the dashboard."""

@@ -1,0 +1,81 @@
+"""Settings: one class; arguments > environment > secret files > TOML file > defaults.
+
+Only a composition root instantiates it: nothing else in the project reads the environment.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+
+class Settings(BaseSettings):
+    """Every setting, with its default. Environment names are ``DEFI_BRAIN_`` and the field in upper case.
+
+    The TOML file is ``defi-brain.toml`` in the working folder, or the one ``DEFI_BRAIN_CONFIG`` names.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="DEFI_BRAIN_", toml_file="defi-brain.toml", extra="forbid", frozen=True, validate_default=False
+    )
+
+    data_dir: Path = Field(Path("data"), description="folder where everything is kept")
+    broker: str = Field("", description="embedded://PATH or kafka://HOST:PORT; empty: embedded in the data folder")
+
+    model_dir: Path | None = Field(None, description="folder with another copy of model.onnx and tokenizer.json")
+    model_dimension: int = Field(384, ge=8, le=4096, description="vector dimension; less than the model's truncates (Matryoshka)")
+    model_threads: int = Field(0, ge=0, description="threads of one embedding call; 0: as many as there are cores")
+    model_batch: int = Field(8, ge=1, le=512, description="texts in one inference")
+    embedding_cache: bool = Field(True, description="embed each distinct sentence once")
+
+    window_hours: float = Field(4.0, gt=0, description="event-time window of the distiller")
+    window_min_episodes: int = Field(3, ge=1, description="fewest new episodes that make a window worth mining")
+    lateness_hours: float = Field(4.0, gt=0, description="how far behind its key's clock an event still teaches")
+    evidence_limit: int = Field(2000, ge=100, description="episodes of evidence kept a key")
+    fdr: float = Field(0.10, gt=0, lt=1, description="false discovery rate of new claims")
+    drift_delta: float = Field(0.002, gt=0, lt=1, description="ADWIN's confidence parameter, split over a key's streams")
+    max_future_s: float = Field(300.0, ge=0, description="how far after its arrival an event may be dated")
+
+    batch_records: int = Field(256, ge=1, le=5000, description="records a stage takes at once")
+    checkpoint_records: int = Field(2000, ge=1, description="records between two snapshots of a stateful stage")
+
+    @field_validator("broker")
+    @classmethod
+    def _known_broker(cls, value: str) -> str:
+        if value and not value.startswith(("embedded://", "kafka://")):
+            raise ValueError("a broker is embedded://PATH or kafka://HOST:PORT")
+        return value
+
+    @property
+    def log_path(self) -> Path:
+        """The embedded log's file."""
+        return Path(self.broker.removeprefix("embedded://")) if self.broker.startswith("embedded://") else self.data_dir / "log.db"
+
+    @property
+    def on_kafka(self) -> bool:
+        """Whether records move over Kafka."""
+        return self.broker.startswith("kafka://")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments, environment, secret files, TOML, in falling precedence."""
+        return init_settings, env_settings, file_secret_settings, TomlConfigSettingsSource(settings_cls)
+
+    def plain(self) -> dict[str, Any]:
+        """Every setting as JSON values; secrets are never among them."""
+        return self.model_dump(mode="json")

@@ -1,0 +1,1 @@
+"""What is kept: SQLite, LanceDB, the embedding model and its cache."""
