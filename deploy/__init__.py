@@ -1,0 +1,1 @@
+"""How it is run: images, compose parts, manifests, and Kafka without Docker."""

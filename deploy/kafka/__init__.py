@@ -1,0 +1,1 @@
+"""Apache Kafka on loopback without Docker, for developers and CI: ``python -m deploy.kafka up``."""
