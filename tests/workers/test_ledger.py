@@ -37,9 +37,7 @@ def fold(*steps: Operation) -> Insight:
 
 def test_add_takes_everything_from_the_operation() -> None:
     about = claim()
-    made = fold(
-        add(about.insight_id, claim=about, evidence=evidence(), importance=0.25, simulated=True, text="Large trades cost more.")
-    )
+    made = fold(add(about.insight_id, claim=about, evidence=evidence(), importance=0.25, simulated=True, text="Large trades cost."))
     assert (made.text, made.confidence, made.revision) == ("Large trades cost.", Decimal("0.6"), 1)
     assert (made.claim, made.evidence, made.importance, made.simulated) == (about, evidence(), 0.25, True)
     assert (made.created_ts, made.validated_ts, made.author) == (at(0), at(0), "distil")
