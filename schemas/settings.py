@@ -5,8 +5,9 @@ Only a composition root instantiates it: nothing else in the project reads the e
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 from pydantic_settings import (
@@ -23,9 +24,7 @@ class Settings(BaseSettings):
     The TOML file is ``defi-brain.toml`` in the working folder, or the one ``DEFI_BRAIN_CONFIG`` names.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix="DEFI_BRAIN_", toml_file="defi-brain.toml", extra="forbid", frozen=True, validate_default=False
-    )
+    model_config = SettingsConfigDict(env_prefix="DEFI_BRAIN_", extra="forbid", frozen=True, validate_default=False)
 
     data_dir: Path = Field(Path("data"), description="folder where everything is kept")
     broker: str = Field("", description="embedded://PATH or kafka://HOST:PORT; empty: embedded in the data folder")
@@ -46,6 +45,24 @@ class Settings(BaseSettings):
 
     batch_records: int = Field(256, ge=1, le=5000, description="records a stage takes at once")
     checkpoint_records: int = Field(2000, ge=1, description="records between two snapshots of a stateful stage")
+
+    # Kafka. Secrets are files, never values: they are read anew at each connection, so they can be rotated.
+    kafka_protocol: Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"] = Field("plaintext", description="security protocol")
+    kafka_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = Field(
+        "SCRAM-SHA-512", description="SASL mechanism"
+    )
+    kafka_username: str = Field("", description="SASL user")
+    kafka_password_file: Path | None = Field(None, description="file that holds the SASL password")
+    kafka_token_file: Path | None = Field(None, description="file that holds the OAUTHBEARER token")
+    kafka_ca_file: Path | None = Field(None, description="PEM file of the authorities that sign brokers; default: the system's")
+    kafka_cert_file: Path | None = Field(None, description="PEM file of the client's certificate (mutual TLS)")
+    kafka_key_file: Path | None = Field(None, description="PEM file of the client's private key (mutual TLS)")
+    kafka_key_password_file: Path | None = Field(None, description="file that holds the private key's passphrase")
+    kafka_check_hostname: bool = Field(True, description="whether the broker's certificate must name its host")
+    kafka_app: str = Field("defi-brain", pattern=r"^[a-z][a-z0-9-]{0,62}$", description="first part of consumer group names")
+    kafka_instance: str = Field("", max_length=120, description="name of this instance for static group membership; empty: dynamic")
+    kafka_session_s: float = Field(30.0, ge=1, le=1800, description="silence after which a group takes a member for dead")
+    kafka_replication: int = Field(1, ge=1, le=10, description="replicas of topics that `topics apply` creates")
 
     @field_validator("broker")
     @classmethod
@@ -74,7 +91,8 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Arguments, environment, secret files, TOML, in falling precedence."""
-        return init_settings, env_settings, file_secret_settings, TomlConfigSettingsSource(settings_cls)
+        toml = Path(os.environ.get("DEFI_BRAIN_CONFIG", "defi-brain.toml"))
+        return init_settings, env_settings, file_secret_settings, TomlConfigSettingsSource(settings_cls, toml)
 
     def plain(self) -> dict[str, Any]:
         """Every setting as JSON values; secrets are never among them."""
