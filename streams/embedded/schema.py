@@ -1,0 +1,157 @@
+"""The embedded log's file: how it is created, opened and migrated.
+
+One row of ``records`` is one record. Its rowid holds the partition and the offset, ``partitions.id << 40 | offset``, so that a
+partition is one contiguous range of the table's B-tree: a read is one seek and a scan, an append needs no index. Offsets are
+dense: ``partitions.next_offset`` is the only counter and moves in the transaction that appends.
+
+A new file is made complete under another name and linked into place, so that two processes that open the same path at once
+never meet half a schema (SQLite answers "locked" at once to two that switch a new file to WAL).
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+from schemas.topics import Topic
+from streams.log import LogError, LogMismatch
+
+OFFSET_BITS = 40
+BUSY_TIMEOUT_S = 30.0
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE topics (name TEXT PRIMARY KEY, partitions INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE TABLE partitions (
+        id INTEGER PRIMARY KEY, topic TEXT NOT NULL REFERENCES topics, partition INTEGER NOT NULL,
+        next_offset INTEGER NOT NULL DEFAULT 0, UNIQUE (topic, partition));
+    CREATE TABLE records (id INTEGER PRIMARY KEY, timestamp_ms INTEGER NOT NULL, key BLOB, value BLOB, headers BLOB);
+    CREATE TABLE offsets (
+        kind TEXT NOT NULL, consumer TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, next_offset INTEGER NOT NULL,
+        PRIMARY KEY (kind, consumer, topic, partition)) WITHOUT ROWID;
+    CREATE TABLE snapshots (
+        stage TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, next_offset INTEGER NOT NULL, state BLOB NOT NULL,
+        PRIMARY KEY (stage, topic, partition));
+    CREATE TABLE tallies (
+        stage TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, count INTEGER NOT NULL,
+        PRIMARY KEY (stage, kind, name)) WITHOUT ROWID;
+    CREATE TABLE relays (source TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE TABLE driver (
+        id INTEGER PRIMARY KEY CHECK (id = 1), epoch INTEGER NOT NULL, pid INTEGER NOT NULL, since_ms INTEGER NOT NULL);
+    INSERT INTO driver VALUES (1, 0, 0, 0);
+    """,
+)
+"""Statements by schema version, from 1. A version once released never changes; a change is a new entry."""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection to an existing log file, usable from any one thread at a time; every commit is on disk when it returns."""
+    connection = sqlite3.connect(
+        f"file:{_uri_path(path)}?mode=rw", uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+    )
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA wal_autocheckpoint=2000")
+    connection.execute("PRAGMA journal_size_limit=67108864")
+    connection.execute("PRAGMA cache_size=-4096")
+    return connection
+
+
+def _uri_path(path: Path) -> str:
+    return str(path.absolute()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
+def ensure(path: Path, topics: Iterable[Topic], now_ms: int) -> None:
+    """Make the file if there is none, bring its schema up to date, and add the topics that it lacks.
+
+    Raises:
+        LogMismatch: a topic is recorded with another partition count.
+        LogError: the file is not a log, or was written by a newer version.
+    """
+    if not path.exists():
+        _create(path, now_ms)
+    try:
+        connection = connect(path)
+        try:
+            _migrate(connection, path, now_ms)
+            _add_topics(connection, path, tuple(topics))
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError):
+            raise LogError(f"{path} cannot be opened as a log: {error}") from error
+        raise LogError(f"{path} is not a log of this program: {error}") from error
+
+
+def _create(path: Path, now_ms: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        connection = sqlite3.connect(draft, isolation_level=None)
+        connection.execute("PRAGMA page_size=8192")
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_ms INTEGER NOT NULL)")
+        _migrate(connection, draft, now_ms)
+        connection.execute("INSERT INTO meta VALUES ('log_id', ?)", (str(uuid4()),))
+        connection.close()
+        with suppress(FileExistsError):
+            os.link(draft, path)
+        _sync_folder(path.parent)
+    finally:
+        for leftover in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm")):
+            leftover.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """The new name survives a power cut only when the folder is written too."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _migrate(connection: sqlite3.Connection, path: Path, now_ms: int) -> None:
+    if _version(connection) < len(MIGRATIONS):
+        connection.execute("BEGIN IMMEDIATE")
+        for version in range(_version(connection) + 1, len(MIGRATIONS) + 1):
+            for statement in MIGRATIONS[version - 1].split(";"):
+                connection.execute(statement)
+            connection.execute("INSERT INTO migrations VALUES (?, ?)", (version, now_ms))
+        connection.execute("COMMIT")
+    if _version(connection) > len(MIGRATIONS):
+        raise LogError(
+            f"{path} has schema version {_version(connection)}; this program knows {len(MIGRATIONS)}: use the newer program"
+        )
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("SELECT coalesce(max(version), 0) FROM migrations").fetchone()
+    return int(version)
+
+
+def _add_topics(connection: sqlite3.Connection, path: Path, topics: tuple[Topic, ...]) -> None:
+    recorded: dict[str, int] = dict(connection.execute("SELECT name, partitions FROM topics"))
+    for topic in topics:
+        count = recorded.get(topic.name, topic.partitions)
+        if count != topic.partitions:
+            raise LogMismatch(
+                f"{path} has {topic.name} with {count} partitions, this program with {topic.partitions}: "
+                "a topic's partition count is fixed for its life; open the log with the program that made it, or start a new one"
+            )
+    missing = [topic for topic in topics if topic.name not in recorded]
+    if not missing:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    for topic in missing:
+        connection.execute("INSERT INTO topics VALUES (?, ?) ON CONFLICT DO NOTHING", (topic.name, topic.partitions))
+        connection.executemany(
+            "INSERT INTO partitions (topic, partition) VALUES (?, ?) ON CONFLICT DO NOTHING",
+            [(topic.name, number) for number in range(topic.partitions)],
+        )
+    connection.execute("COMMIT")
