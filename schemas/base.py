@@ -6,6 +6,7 @@ gives the same bytes. Unknown fields survive a round trip: a newer producer's ad
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, ClassVar, Self
 
 import orjson
@@ -50,7 +51,11 @@ class Contract(BaseModel):
         >>> Contract().to_wire()
         b'{"schema_version":"1.0"}'
         """
-        return orjson.dumps(self.model_dump(mode="json", exclude_none=True))
+        plain = self.model_dump(mode="json", exclude_none=True)
+        try:
+            return orjson.dumps(plain)
+        except TypeError:  # an unknown field that was kept holds an integer over 64 bits, which orjson does not write
+            return json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Self:
