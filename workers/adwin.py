@@ -44,7 +44,7 @@ class Adwin:
         self._rust = AdaptiveWindowing(delta, clock, MAX_BUCKETS, MIN_WINDOW, GRACE)
 
     def update(self, value: float) -> bool:
-        """Take one value; whether it made the window shrink. Raises ValueError on NaN and infinity: one would silence it for ever."""
+        """Take one value; whether it made the window shrink. Raises ValueError on NaN and infinity: one silences it for ever."""
         if not math.isfinite(value):
             raise ValueError("a drift detector takes finite numbers only")
         return bool(self._rust.update(value))
