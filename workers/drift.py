@@ -38,7 +38,7 @@ from workers.profile import DayProfile
 
 REFERENCE = 64
 """Values in the reference sample; nothing alarms before there are as many."""
-LONGEST_BLOCK = 16
+LONGEST_BLOCK = 32
 UNIT = math.sqrt(12.0)
 """One over the standard deviation of a uniform rank."""
 BINARY_SCALE = 2.0
@@ -160,10 +160,11 @@ class _Stream:
         """Make what has arrived the reference, and feed it: by construction it has no trend large enough to alarm."""
         arrived, self._arrived = self._arrived, []
         self._reference = sorted(value for _, value in arrived)
-        fed = [self._residual(ts_ms, self._rank(value)) for ts_ms, value in arrived]
-        self._length = _block_length(fed)
-        for rank, (_, value) in zip(fed, arrived, strict=True):
-            self._feed(rank, value)
+        # From the ranks as they are: over so few hours the profile explains away correlation that is none of its own.
+        self._length = _block_length([self._rank(value) for _, value in arrived])
+        residuals = [self._residual(ts_ms, self._rank(value)) for ts_ms, value in arrived]
+        for residual, (_, value) in zip(residuals, arrived, strict=True):
+            self._feed(residual, value)
 
     def _rank(self, value: float) -> float:
         """The mid-rank in the reference sample; mean 0 and variance 1 under no change."""
