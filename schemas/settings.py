@@ -46,7 +46,7 @@ class Settings(BaseSettings):
     batch_records: int = Field(256, ge=1, le=5000, description="records a stage takes at once")
     checkpoint_records: int = Field(2000, ge=1, description="records between two snapshots of a stateful stage")
 
-    # Kafka. Secrets are files, never values: they are read anew at each connection, so they can be rotated.
+    # Kafka. Secrets are files, never values; they are read when a client is made (a token: at each connection).
     kafka_protocol: Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"] = Field("plaintext", description="security protocol")
     kafka_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = Field(
         "SCRAM-SHA-512", description="SASL mechanism"

@@ -1,0 +1,128 @@
+"""How clients reach the cluster: addresses and security, for aiokafka and for Faust, from the settings."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schemas.settings import Settings
+from streams.log import LogError
+
+if TYPE_CHECKING:
+    from aiokafka.abc import AbstractTokenProvider
+
+PRODUCER_MAX_REQUEST_BYTES = 64 * 1024 * 1024
+"""Most bytes of one record that our own producers send; what a topic takes is the topic's ``max.message.bytes``."""
+
+
+def servers_of(settings: Settings) -> list[str]:
+    """The bootstrap addresses of ``kafka://HOST:PORT[,HOST:PORT…]``.
+
+    Raises:
+        LogError: the broker setting is not a Kafka one.
+    """
+    if not settings.on_kafka:
+        raise LogError(f"the broker is {settings.broker or 'the embedded log'}, not Kafka: set broker to kafka://HOST:PORT")
+    return [part.strip() for part in settings.broker.removeprefix("kafka://").rstrip("/").split(",") if part.strip()]
+
+
+def group_of(settings: Settings, role: str) -> str:
+    """A consumer group's name, ``<app>.<role>.v1``."""
+    return f"{settings.kafka_app}.{role}.v1"
+
+
+def tls_of(settings: Settings) -> ssl.SSLContext | None:
+    """The TLS context, or None where the protocol has no TLS.
+
+    Raises:
+        LogError: a certificate or key cannot be read.
+    """
+    if "ssl" not in settings.kafka_protocol:
+        return None
+    try:
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=settings.kafka_ca_file)
+        context.check_hostname = settings.kafka_check_hostname
+        if settings.kafka_cert_file is not None:
+            passphrase = _secret(settings.kafka_key_password_file, "kafka_key_password_file")
+            context.load_cert_chain(settings.kafka_cert_file, settings.kafka_key_file, passphrase or None)
+    except (OSError, ssl.SSLError) as error:
+        raise LogError(f"a TLS file cannot be used ({error}): see kafka_ca_file, kafka_cert_file, kafka_key_file") from None
+    return context
+
+
+def client_arguments(settings: Settings) -> dict[str, Any]:
+    """The keyword arguments that every aiokafka client takes: addresses, protocol, TLS, SASL.
+
+    Raises:
+        LogError: a setting or a secret file is missing.
+    """
+    arguments: dict[str, Any] = {
+        "bootstrap_servers": servers_of(settings),
+        "security_protocol": settings.kafka_protocol.upper(),
+        "client_id": settings.kafka_app,
+    }
+    tls = tls_of(settings)
+    if tls is not None:
+        arguments["ssl_context"] = tls
+    if settings.kafka_protocol.startswith("sasl_"):
+        arguments["sasl_mechanism"] = settings.kafka_mechanism
+        if settings.kafka_mechanism == "OAUTHBEARER":
+            arguments["sasl_oauth_token_provider"] = token_provider(settings)
+        else:
+            user, password = _user(settings)
+            arguments["sasl_plain_username"] = user
+            arguments["sasl_plain_password"] = password
+    return arguments
+
+
+def faust_credentials(settings: Settings) -> Any:
+    """The same as Faust's ``broker_credentials``; None for plaintext.
+
+    Raises:
+        LogError: a setting or a secret file is missing.
+    """
+    from faust.auth import OAuthCredentials, SASLCredentials, SSLCredentials
+
+    tls = tls_of(settings)
+    if settings.kafka_protocol == "plaintext":
+        return None
+    if settings.kafka_protocol == "ssl":
+        return SSLCredentials(tls)
+    if settings.kafka_mechanism == "OAUTHBEARER":
+        return OAuthCredentials(oauth_cb=token_provider(settings), ssl_context=tls)
+    user, password = _user(settings)
+    return SASLCredentials(username=user, password=password, mechanism=settings.kafka_mechanism, ssl_context=tls)
+
+
+def token_provider(settings: Settings) -> AbstractTokenProvider:
+    """OAUTHBEARER tokens out of ``kafka_token_file``, read anew at each connection: who rotates the file rotates the token."""
+    from aiokafka.abc import AbstractTokenProvider
+
+    path = settings.kafka_token_file
+    _secret(path, "kafka_token_file", required=True)
+
+    class FileToken(AbstractTokenProvider):  # type: ignore[misc]
+        async def token(self) -> str:
+            return await asyncio.to_thread(_secret, path, "kafka_token_file", True)
+
+    return FileToken()
+
+
+def _user(settings: Settings) -> tuple[str, str]:
+    if not settings.kafka_username:
+        raise LogError(f"{settings.kafka_mechanism} needs kafka_username")
+    return settings.kafka_username, _secret(settings.kafka_password_file, "kafka_password_file", required=True)
+
+
+def _secret(path: Path | None, setting: str, required: bool = False) -> str:
+    """A secret file's text without its last line end."""
+    if path is None:
+        if required:
+            raise LogError(f"{setting} is not set: it names the file that holds the secret")
+        return ""
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LogError(f"{setting} {path} cannot be read: {error}") from None
