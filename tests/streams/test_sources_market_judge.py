@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -10,7 +10,8 @@ import pytest
 
 from schemas.claims import Category, Claim, Condition, Evidence
 from schemas.insights import Insight
-from streams.sources.market import judge, judge_stated, stated, truth_of
+from schemas.operations import AddInsight, DownvoteInsight, EditInsight, UpvoteInsight
+from streams.sources.market import judge, judge_operations, judge_stated, stated, truth_of
 from streams.sources.market.judge import Stated, verdict
 from streams.sources.market.plan import BOOKS
 from streams.sources.market.truth import key_of
@@ -108,12 +109,56 @@ def test_nothing_said_is_precise_and_finds_nothing() -> None:
     assert (report.precision, report.recall) == (1.0, 0.0)
 
 
+def evidence(effect: float, first: datetime, last: datetime) -> Evidence:
+    return Evidence(
+        kind="cliffs_delta",
+        effect=effect,
+        low=effect - 0.1,
+        high=effect + 0.1,
+        n_inside=90,
+        n_outside=200,
+        inside=20.0,
+        outside=35.0,
+        unit="bps",
+        p=0.001,
+        q=0.001,
+        first_ts=first,
+        last_ts=last,
+    )
+
+
+def operation(kind: Any, said: Stated, effect: float = 0.4, **fields: Any) -> Any:
+    told = evidence(effect, said.first_ts, said.last_ts)
+    common = {"insight_id": said.claim.insight_id, "ts": said.last_ts, "author": "distil", "reason": "test", "evidence": told}
+    return kind(op_id=f"{kind.__name__}-{said.last_ts}-{said.claim.insight_id}", **common, **fields)
+
+
+def added(said: Stated) -> AddInsight:
+    words = {"text": "words", "category": Category.SLIPPAGE, "key": said.claim.key, "label": "pair"}
+    return operation(AddInsight, said, claim=said.claim, **words)
+
+
+def test_a_downvote_on_later_evidence_notices_a_reversal_and_is_no_claim() -> None:
+    early = said(WETH_USDC, "cost_bps", "higher", "router == alpha")
+    late = said(WETH_USDC, "cost_bps", "higher", "router == alpha", **LATE)
+    report = judge_operations(TRUTH, [added(early), operation(UpvoteInsight, early), operation(DownvoteInsight, late, -0.4)])
+    assert report.noticed == ("swap:31337:weth-usdc:router-moves-cost:changed",)
+    assert report.found == ("swap:31337:weth-usdc:router-moves-cost",)
+    assert (len(report.planted_claims), len(report.unplanted_claims)) == (1, 0)
+
+
+def test_an_insight_edited_into_something_unplanted_counts_as_one_unplanted() -> None:
+    early = said(WETH_USDC, "cost_bps", "higher", "router == alpha")
+    late = said(WETH_USDC, "cost_bps", "higher", "router == alpha", **LATE)
+    edit = operation(EditInsight, late, text="words", claim=late.claim)
+    report = judge_operations(TRUTH, [added(early), edit])
+    assert (len(report.planted_claims), len(report.unplanted_claims)) == (0, 1)
+    assert report.found == ("swap:31337:weth-usdc:router-moves-cost",)
+
+
 def test_an_insight_that_was_true_is_planted_after_it_was_voted_down() -> None:
     claim = said(WETH_USDC, "cost_bps", "higher", "router == alpha").claim
-    against = Evidence(
-        kind="cliffs_delta", effect=-0.4, low=-0.5, high=-0.3, n_inside=90, n_outside=200, inside=20.0, outside=35.0, unit="bps",
-        p=0.001, q=0.001, first_ts=TRUTH.change_ts + DAY, last_ts=TRUTH.change_ts + 3 * DAY,
-    )  # fmt: skip
+    against = evidence(-0.4, TRUTH.change_ts + DAY, TRUTH.change_ts + 3 * DAY)
     made = TRUTH.start_ts + 2 * DAY
     insight = Insight(
         id=claim.insight_id,

@@ -3,8 +3,20 @@
 Nothing here is real: every event is marked ``simulated``, comes from the agent ``simulator`` and happens on development chains.
 """
 
-from streams.sources.market.judge import Report, Stated, Verdict, judge, judge_stated, stated
+from streams.sources.market.judge import Report, Stated, Verdict, judge, judge_operations, judge_stated, stated
 from streams.sources.market.simulate import simulate
 from streams.sources.market.truth import Effect, Truth, truth_of
 
-__all__ = ["Effect", "Report", "Stated", "Truth", "Verdict", "judge", "judge_stated", "simulate", "stated", "truth_of"]
+__all__ = [
+    "Effect",
+    "Report",
+    "Stated",
+    "Truth",
+    "Verdict",
+    "judge",
+    "judge_operations",
+    "judge_stated",
+    "simulate",
+    "stated",
+    "truth_of",
+]

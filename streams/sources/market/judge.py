@@ -16,7 +16,9 @@ from typing import Any
 
 from schemas.claims import Claim, Condition, Evidence
 from schemas.insights import Insight
+from schemas.operations import AddInsight, DownvoteInsight, EditInsight
 from streams.sources.market.truth import Effect, Truth
+from workers.ledger import Operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +106,42 @@ def stated(claim: Claim, evidence: Evidence, text: str = "") -> Stated:
     return Stated(claim, evidence.first_ts, evidence.last_ts, text)
 
 
+def judge_operations(truth: Truth, operations: Iterable[Operation]) -> Report:
+    """The report on a history of operations, stricter than on the insights that are left of it.
+
+    Each insight counts once, with the first claim of its ADD or EDITs that is not planted if there is one. A DOWNVOTE says the
+    opposite of the insight's claim, and so can notice an effect that has changed; it is no claim of its own.
+    """
+    said: dict[str, list[Stated]] = {}
+    against: list[Stated] = []
+    for operation in operations:
+        claims = said.setdefault(operation.insight_id, [])
+        if isinstance(operation, (AddInsight, EditInsight)):
+            if operation.claim is not None and operation.evidence is not None:
+                claims.append(stated(operation.claim, operation.evidence, operation.text))
+        elif isinstance(operation, DownvoteInsight) and operation.evidence is not None and claims:
+            claim = claims[-1].claim
+            opposite = claim.model_copy(update={"direction": "lower" if claim.direction == "higher" else "higher"})
+            against.append(stated(opposite, operation.evidence, operation.reason))
+    told = [judge_stated(truth, claims) for claims in said.values() if claims]
+    noticed = judge_stated(truth, against)
+    shown = {effect for report in (*told, noticed) for effect in (*report.found, *report.noticed)}
+    first, later = _started(truth)
+    return Report(
+        found=tuple(effect for effect in first if effect in shown),
+        missed=tuple(effect for effect in first if effect not in shown),
+        noticed=tuple(effect for effect in later if effect in shown),
+        unnoticed=tuple(effect for effect in later if effect not in shown),
+        planted_claims=tuple(report.planted_claims[0] for report in told if not report.unplanted_claims),
+        unplanted_claims=tuple(report.unplanted_claims[0] for report in told if report.unplanted_claims),
+    )
+
+
 def judge_stated(truth: Truth, claims: Iterable[Stated]) -> Report:
     """The report on claims, each with the time of its evidence."""
     verdicts = [verdict(truth, claim) for claim in claims]
     shown = {effect for each in verdicts if each.planted for effect in each.effects}
-    first = [effect.id for effect in truth.effects if effect.follows is None]
-    later = [effect.id for effect in truth.effects if effect.follows is not None]
+    first, later = _started(truth)
     return Report(
         found=tuple(effect for effect in first if effect in shown),
         missed=tuple(effect for effect in first if effect not in shown),
@@ -118,6 +150,12 @@ def judge_stated(truth: Truth, claims: Iterable[Stated]) -> Report:
         planted_claims=tuple(each for each in verdicts if each.planted),
         unplanted_claims=tuple(each for each in verdicts if not each.planted),
     )
+
+
+def _started(truth: Truth) -> tuple[list[str], list[str]]:
+    """Ids of the effects there from the start, and of those that followed another one."""
+    first = [effect.id for effect in truth.effects if effect.follows is None]
+    return first, [effect.id for effect in truth.effects if effect.follows is not None]
 
 
 def verdict(truth: Truth, stated: Stated) -> Verdict:
