@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from schemas.errors import BrainError
 from streams.record import Headers, Record
 from workers.stage import Position
 
@@ -27,8 +28,8 @@ MAX_READ_BYTES = 16 * 1024 * 1024
 """One read stops after this many bytes of values, so that a run of huge records cannot exhaust memory."""
 
 
-class LogError(RuntimeError):
-    """The log cannot do what was asked; the message says what to do."""
+class LogError(BrainError):
+    """The log cannot do what was asked."""
 
 
 class UnknownTopic(LogError):

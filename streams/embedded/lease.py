@@ -83,8 +83,8 @@ class DriverLease:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise DriverBusy(
-                    f"process {log.driver_pid()} already runs the stages of {log.path}: stop it, or leave the work to it "
-                    "(publishing and reading go on beside it)"
+                    f"process {log.driver_pid()} already runs the stages of {log.path}",
+                    hint="stop it, or leave the work to it: publishing and reading need no lock",
                 ) from None
             with log.writing() as connection:
                 connection.execute("UPDATE driver SET epoch = epoch + 1, pid = ?, since_ms = ?", (os.getpid(), now_ms))
@@ -104,7 +104,10 @@ class DriverLease:
         with self._log.writing() as connection:
             (epoch,) = connection.execute("SELECT epoch FROM driver").fetchone()
             if self._lock is None or epoch != self.epoch:
-                raise FencedOut(f"this driver (epoch {self.epoch}) no longer holds {self._log.path} (epoch {epoch}); it must stop")
+                raise FencedOut(
+                    f"this driver (epoch {self.epoch}) no longer holds {self._log.path} (epoch {epoch})",
+                    hint="another driver took over; stop this process",
+                )
             yield DriverTransaction(self._log, connection)
 
     def close(self) -> None:

@@ -126,7 +126,8 @@ def _migrate(connection: sqlite3.Connection, path: Path, now_ms: int) -> None:
         connection.execute("COMMIT")
     if _version(connection) > len(MIGRATIONS):
         raise LogError(
-            f"{path} has schema version {_version(connection)}; this program knows {len(MIGRATIONS)}: use the newer program"
+            f"{path} has schema version {_version(connection)}; this program knows {len(MIGRATIONS)}",
+            hint="use the newer program that wrote it",
         )
 
 
@@ -141,8 +142,8 @@ def _add_topics(connection: sqlite3.Connection, path: Path, topics: tuple[Topic,
         count = recorded.get(topic.name, topic.partitions)
         if count != topic.partitions:
             raise LogMismatch(
-                f"{path} has {topic.name} with {count} partitions, this program with {topic.partitions}: "
-                "a topic's partition count is fixed for its life; open the log with the program that made it, or start a new one"
+                f"{path} has {topic.name} with {count} partitions, this program with {topic.partitions}",
+                hint="a topic keeps its partition count for life: use the program that made the log, or start a new log",
             )
     missing = [topic for topic in topics if topic.name not in recorded]
     if not missing:

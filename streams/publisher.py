@@ -1,0 +1,106 @@
+"""Publisher: messages into the log, checked against their contract before they are sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from schemas.base import Contract
+from schemas.codec import decode
+from schemas.events import ToolExecution
+from schemas.settings import Settings
+from schemas.topics import OPERATIONS, TOOLS_EXECUTED, Topic
+from streams.embedded.log import EmbeddedLog
+from streams.headers import event_headers
+from streams.log import LogAppender, LogError, NewRecord
+from streams.record import Headers
+from workers.stage import Position
+
+Message = Contract | Mapping[str, Any]
+
+
+class Publisher:
+    """Publishes tool executions and insight operations, which is what outsiders may publish (law 2).
+
+    Takes a log, or the settings that name one (it opens the log then, and closes it). ``source`` becomes the ``ce_source`` header.
+    Every method returns when the records are on disk.
+
+    Raises:
+        LogError: the settings name a broker that is not embedded.
+    """
+
+    def __init__(self, log: LogAppender | Settings, *, source: str = "publisher") -> None:
+        self._owned: EmbeddedLog | None = None
+        self._log: LogAppender
+        if isinstance(log, Settings):
+            if log.on_kafka:
+                raise LogError(f"this publisher writes embedded logs; {log.broker} is a Kafka broker", hint="set DEFI_BRAIN_BROKER")
+            self._log = self._owned = EmbeddedLog(log.log_path)
+        else:
+            self._log = log
+        self._source = source
+
+    def publish(self, message: Message, *, traceparent: str | None = None) -> Position:
+        """Publish one message: a contract, or its fields (with an ``op_id``: an insight operation; else: a tool execution).
+
+        Raises:
+            ContractError: it is not what its contract says; nothing was sent.
+        """
+        return self.publish_many([message], traceparent=traceparent)[0]
+
+    def publish_many(self, messages: Iterable[Message], *, traceparent: str | None = None) -> list[Position]:
+        """Publish several messages in order, all or nothing.
+
+        Raises:
+            ContractError: one of them is not what its contract says; none was sent.
+        """
+        return self._log.append([self._record(message, traceparent) for message in messages])
+
+    def publish_raw(self, topic: Topic | str, key: bytes | None, value: bytes | None, headers: Headers = ()) -> Position:
+        """Append a record as it is, unchecked: for replays, and for tests of what the pipeline does with garbage."""
+        return self._log.append([NewRecord(str(topic), key, value, headers)])[0]
+
+    def close(self) -> None:
+        """Close the log, where the publisher opened it."""
+        if self._owned is not None:
+            self._owned.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _record(self, message: Message, traceparent: str | None) -> NewRecord:
+        """Decoded once as the reader will: a contract changed by ``model_copy`` was never checked, and the size counts too."""
+        topic = _topic_of(message)
+        sent = message.to_wire() if isinstance(message, Contract) else _plain_json(message)
+        checked = decode(topic.carries, sent)
+        value = sent if isinstance(message, Contract) else checked.to_wire()
+        key, message_id, moment = _address(checked)
+        headers = event_headers(topic, message_id, int(moment.timestamp() * 1000), source=self._source, traceparent=traceparent)
+        return NewRecord(topic.name, key.encode(), value, headers)
+
+
+def _topic_of(message: Message) -> Topic:
+    if isinstance(message, Contract):
+        for topic in (TOOLS_EXECUTED, OPERATIONS):
+            if message.wire_name == topic.carries:
+                return topic
+        raise TypeError(f"a {type(message).__name__} is made by the pipeline; publish a ToolExecution or an insight operation")
+    return OPERATIONS if "op_id" in message else TOOLS_EXECUTED
+
+
+def _address(message: Any) -> tuple[str, str, datetime]:
+    """Record key, message id and event time."""
+    if isinstance(message, ToolExecution):
+        return message.key, message.event_id, message.ts_executed
+    return message.insight_id, message.op_id, message.ts
+
+
+def _plain_json(fields: Mapping[str, Any]) -> bytes:
+    """Exact whatever the size of integers; what is not JSON (half characters, NaN) is left for the contract to refuse."""
+    return json.dumps(dict(fields), default=str, ensure_ascii=False).encode("utf-8", "surrogatepass")
