@@ -13,9 +13,6 @@ from streams.log import LogError
 if TYPE_CHECKING:
     from aiokafka.abc import AbstractTokenProvider
 
-PRODUCER_MAX_REQUEST_BYTES = 64 * 1024 * 1024
-"""Most bytes of one record that our own producers send; what a topic takes is the topic's ``max.message.bytes``."""
-
 
 def servers_of(settings: Settings) -> list[str]:
     """The bootstrap addresses of ``kafka://HOST:PORT[,HOST:PORT…]``.

@@ -10,17 +10,18 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from schemas.identity import content_id
 from schemas.settings import Settings
 from schemas.topics import BY_NAME, TOPICS, Cleanup, Topic
-from streams.kafka.client import PRODUCER_MAX_REQUEST_BYTES, client_arguments
+from streams.kafka.client import client_arguments
 from streams.kafka.metadata import topic_ids
+from streams.kafka.produce import producer_arguments, send_all
 from streams.kafka.topics import admin_client, require
 from streams.log import MAX_READ_BYTES, Change, LogError, NewRecord, Partition, UnknownTopic
-from streams.partitioner import partition_for
 from streams.record import Record
 from workers.stage import Position
 
@@ -171,40 +172,6 @@ async def log_id_of(admin: AIOKafkaAdminClient) -> str:
     return content_id("kafka-log", *(f"{name}={ids[name]}" for name in kept))
 
 
-def producer_arguments(settings: Settings) -> dict[str, Any]:
-    """How everything of ours produces: idempotent, acknowledged by all replicas, in order within a partition."""
-    return {
-        **client_arguments(settings),
-        "enable_idempotence": True,
-        "acks": "all",
-        "max_request_size": PRODUCER_MAX_REQUEST_BYTES,
-        "linger_ms": 2,
-    }
-
-
-async def send_all(producer: AIOKafkaProducer, batch: Iterable[NewRecord]) -> list[Position]:
-    """Send in order and wait for every acknowledgement; where each record now stands.
-
-    Raises:
-        aiokafka.errors.KafkaError: the first refusal; records before and after it may stand.
-    """
-    pending = []
-    for record in batch:
-        partition = record.partition
-        if partition is None and record.key is not None:
-            partition = partition_for(record.key, _known(record.topic).partitions)
-        pending.append(
-            await producer.send(record.topic, record.value, record.key, partition=partition, headers=list(record.headers))
-        )
-    results = await asyncio.gather(*pending, return_exceptions=True)
-    positions = []
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-        positions.append(Position(result.topic, result.partition, result.offset))
-    return positions
-
-
 class _Clients:
     """The aiokafka clients, used only inside the log's own event loop."""
 
@@ -233,7 +200,28 @@ class _Clients:
             producer = AIOKafkaProducer(**producer_arguments(self._settings))
             await producer.start()
             self._producer = producer
-        return await send_all(self._producer, batch)
+        try:
+            return await send_all(self._producer, await self._placed(batch))
+        except BaseException:
+            # An idempotent producer that has had a batch refused has lost count and is refused everything from then on.
+            producer, self._producer = self._producer, None
+            await producer.stop()
+            raise
+
+    async def _placed(self, batch: Sequence[NewRecord]) -> list[NewRecord]:
+        """The batch with a partition for each record that has neither one nor a key: the one with the fewest records."""
+        ends: dict[str, dict[int, int]] = {}
+        placed = []
+        for record in batch:
+            if record.key is None and record.partition is None:
+                if record.topic not in ends:
+                    ends |= await self.bounds([_known(record.topic)], "end_offsets")
+                partition = min(ends[record.topic], key=lambda number: (ends[record.topic][number], number))
+                ends[record.topic][partition] += 1
+                placed.append(replace(record, partition=partition))
+            else:
+                placed.append(record)
+        return placed
 
     async def _reader(self) -> AIOKafkaConsumer:
         from aiokafka import AIOKafkaConsumer
