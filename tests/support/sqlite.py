@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from schemas.operations import (
 )
 from schemas.signals import DriftSignal
 from schemas.topics import OPERATIONS, SIGNALS_RAISED, Topic
+from stores.sqlite import Backend, EmbedderInfo, InsightFilter, WritableInsightStore
 from workers.ledger import Operation
 from workers.ports import Vectors
 from workers.stage import Delivery, Position
@@ -156,3 +159,30 @@ def operations(*messages: Operation, first: int = 0) -> list[Delivery]:
 def signals(*messages: DriftSignal, first: int = 0, partition: int = 0) -> list[Delivery]:
     """Signals as deliveries."""
     return deliveries(messages, SIGNALS_RAISED, first, partition)
+
+
+@contextmanager
+def writing(path: Path, backend: Backend | None = None, model: EmbedderInfo = MODEL) -> Iterator[WritableInsightStore]:
+    """A store open for writing."""
+    with WritableInsightStore.open(path, model, backend=backend) as store:
+        yield store
+
+
+def fill(store: WritableInsightStore, insights: Iterable[Insight], embedder: HashEmbedder | None = None) -> None:
+    """Put insights in, with the vectors of their texts."""
+    by = embedder or HashEmbedder()
+    with store.transaction() as transaction:
+        for one in insights:
+            transaction.put(one, by.vector(one.text))
+
+
+def everything(store: WritableInsightStore) -> dict[str, Any]:
+    """All that a run leaves behind and that must not depend on how it went."""
+    ids = [one.id for one in store.list(InsightFilter(status=None), limit=1000).items]
+    return {
+        "fingerprint": list(store.fingerprint_parts()),
+        "history": [store.history(found) for found in sorted(ids)],
+        "offsets": store.next_offsets(),
+        "outbox": store.pending(limit=100_000),
+        "counts": [(stats := store.stats()).operations, stats.refused, stats.signals, stats.vectors],
+    }

@@ -1,0 +1,116 @@
+"""Contracts to rows and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from schemas.claims import Evidence
+from schemas.codec import CONTRACTS
+from schemas.insights import Insight
+from schemas.signals import Signal
+from stores.sqlite.filters import microseconds, ppm
+from stores.sqlite.text import folded
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One applied operation. ``confidence_before`` is None for ADD; ``evidence`` is what the operation itself brought."""
+
+    insight_id: str
+    revision: int
+    op_id: str
+    kind: str
+    ts: datetime
+    author: str
+    reason: str
+    confidence_before: Decimal | None
+    confidence_after: Decimal
+    evidence: Evidence | None
+
+    def row(self) -> tuple[Any, ...]:
+        """For the ``history`` table."""
+        before = None if self.confidence_before is None else plain_decimal(self.confidence_before)
+        evidence = None if self.evidence is None else self.evidence.model_dump_json(exclude_none=True)
+        words = (self.author, self.reason, before, plain_decimal(self.confidence_after), evidence)
+        return (self.insight_id, self.revision, self.op_id, self.kind, microseconds(self.ts), *words)
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """A message that the writer committed and the relay has yet to publish. ``seq`` rises; ``value`` is the record's value."""
+
+    seq: int
+    topic: str
+    key: str
+    message_id: str
+    ts_ms: int
+    value: bytes
+
+
+def insight_columns(insight: Insight) -> dict[str, Any]:
+    """The ``insights`` row of an insight, by column."""
+    tool, chain, pair = [*insight.key.split(":", 2), "", ""][:3]
+    return {
+        "id": insight.id,
+        "revision": insight.revision,
+        "category": str(insight.category),
+        "status": str(insight.status),
+        "confidence_ppm": ppm(insight.confidence),
+        "key": insight.key,
+        "tool": tool,
+        "chain": chain,
+        "pair": pair,
+        "metric": insight.claim.metric if insight.claim else "",
+        "simulated": int(insight.simulated),
+        "created_us": microseconds(insight.created_ts),
+        "validated_us": microseconds(insight.validated_ts),
+        "folded": folded(f"{insight.text}\n{about(insight)}"),
+        "json": insight.to_wire().decode(),
+    }
+
+
+def about(insight: Insight) -> str:
+    """What an insight is about, for searching by address, label or category."""
+    return f"{insight.label} {insight.category} {insight.key}"
+
+
+def insight_of(json: str) -> Insight:
+    """The insight of a row."""
+    return Insight.model_validate_json(json)
+
+
+def signal_of(json: str) -> Signal:
+    """The signal of a row."""
+    signal: Signal = CONTRACTS["signal"].validate_json(json)
+    return signal
+
+
+def history_of(row: Sequence[Any]) -> HistoryEntry:
+    """The entry of a ``history`` row."""
+    insight_id, revision, op_id, kind, ts_us, author, reason, before, after, evidence = row
+    return HistoryEntry(
+        insight_id,
+        revision,
+        op_id,
+        kind,
+        from_microseconds(ts_us),
+        author,
+        reason,
+        None if before is None else Decimal(before),
+        Decimal(after),
+        None if evidence is None else Evidence.model_validate_json(evidence),
+    )
+
+
+def from_microseconds(value: int) -> datetime:
+    """The moment that ``filters.microseconds`` wrote."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)
+
+
+def plain_decimal(value: Decimal) -> str:
+    """A decimal as the contracts write it: ``0.70`` is ``0.7``."""
+    return format(value.normalize(), "f") if value else "0"

@@ -1,0 +1,162 @@
+"""The tables, step by step. A published step is never edited (see ``migrations``).
+
+What is not here: the vec0 table. Only a connection with sqlite-vec can make or read it, so it is derived from ``vectors`` by
+whoever can (see ``vectors``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step: its number, what it is about, and the statements."""
+
+    id: int
+    name: str
+    statements: tuple[str, ...]
+
+
+_INSIGHTS = Migration(
+    1,
+    "insights",
+    (
+        "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
+        # json is the contract and the truth; the columns beside it are for filters and order. Confidence in millionths: exact.
+        # folded is what substring search reads: text, label and key in one, case folded.
+        """
+        CREATE TABLE insights (
+            n INTEGER PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE,
+            revision INTEGER NOT NULL,
+            category TEXT NOT NULL,
+            status TEXT NOT NULL,
+            confidence_ppm INTEGER NOT NULL CHECK (confidence_ppm BETWEEN 0 AND 1000000),
+            key TEXT NOT NULL,
+            tool TEXT NOT NULL,
+            chain TEXT NOT NULL,
+            pair TEXT NOT NULL,
+            metric TEXT NOT NULL,
+            simulated INTEGER NOT NULL,
+            created_us INTEGER NOT NULL,
+            validated_us INTEGER NOT NULL,
+            folded TEXT NOT NULL,
+            json TEXT NOT NULL
+        ) STRICT
+        """,
+        "CREATE INDEX insights_by_key ON insights (key)",
+        # No extra token characters: a query is tokenised like the text, so `gas_timing`, `0.30` and `uniswap-v3` are phrases
+        # of adjacent tokens, and an address or a hash is one token of letters and digits, however long.
+        """
+        CREATE VIRTUAL TABLE insights_text USING fts5 (text, about, tokenize = 'unicode61 remove_diacritics 2')
+        """,
+    ),
+)
+
+_VECTORS = Migration(
+    2,
+    "vectors",
+    (
+        "CREATE TABLE vectors (n INTEGER PRIMARY KEY REFERENCES insights (n), vector BLOB NOT NULL) STRICT",
+        # seq counts changes of vectors; vec0_seq is the count up to which the vec0 table has followed.
+        "CREATE TABLE vector_state (id INTEGER PRIMARY KEY CHECK (id = 1), seq INTEGER NOT NULL, vec0_seq INTEGER) STRICT",
+        "INSERT INTO vector_state (id, seq, vec0_seq) VALUES (1, 0, NULL)",
+    ),
+)
+
+_OPERATIONS = Migration(
+    3,
+    "operations",
+    (
+        """
+        CREATE TABLE history (
+            insight_id TEXT NOT NULL REFERENCES insights (id),
+            revision INTEGER NOT NULL,
+            op_id TEXT NOT NULL,
+            kind TEXT NOT NULL,
+            ts_us INTEGER NOT NULL,
+            author TEXT NOT NULL,
+            reason TEXT NOT NULL,
+            confidence_before TEXT,
+            confidence_after TEXT NOT NULL,
+            evidence TEXT,
+            PRIMARY KEY (insight_id, revision)
+        ) STRICT, WITHOUT ROWID
+        """,
+        # Where an operation was first seen tells a redelivery (same place) from a duplicate (another place).
+        """
+        CREATE TABLE processed (
+            op_id TEXT PRIMARY KEY,
+            topic TEXT NOT NULL,
+            partition INTEGER NOT NULL,
+            position INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID
+        """,
+        # By place, not by id: the same operation, sent again later, may apply by then.
+        """
+        CREATE TABLE refused (
+            topic TEXT NOT NULL,
+            partition INTEGER NOT NULL,
+            position INTEGER NOT NULL,
+            op_id TEXT NOT NULL,
+            reason TEXT NOT NULL,
+            detail TEXT NOT NULL,
+            PRIMARY KEY (topic, partition, position)
+        ) STRICT, WITHOUT ROWID
+        """,
+    ),
+)
+
+_SIGNALS = Migration(
+    4,
+    "signals",
+    (
+        """
+        CREATE TABLE signals (
+            id TEXT PRIMARY KEY,
+            ts_us INTEGER NOT NULL,
+            level TEXT NOT NULL,
+            stream TEXT NOT NULL,
+            key TEXT NOT NULL,
+            metric TEXT NOT NULL,
+            simulated INTEGER NOT NULL,
+            topic TEXT NOT NULL,
+            partition INTEGER NOT NULL,
+            position INTEGER NOT NULL,
+            json TEXT NOT NULL
+        ) STRICT
+        """,
+        "CREATE INDEX signals_by_time ON signals (ts_us, id)",
+    ),
+)
+
+_WRITER = Migration(
+    5,
+    "writer",
+    (
+        """
+        CREATE TABLE offsets (
+            topic TEXT NOT NULL,
+            partition INTEGER NOT NULL,
+            next_offset INTEGER NOT NULL,
+            log_id TEXT,
+            PRIMARY KEY (topic, partition)
+        ) STRICT, WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE outbox (
+            seq INTEGER PRIMARY KEY AUTOINCREMENT,
+            topic TEXT NOT NULL,
+            key TEXT NOT NULL,
+            message_id TEXT NOT NULL,
+            ts_ms INTEGER NOT NULL,
+            value BLOB NOT NULL
+        ) STRICT
+        """,
+        "CREATE TABLE writer (id INTEGER PRIMARY KEY CHECK (id = 1), epoch INTEGER NOT NULL, seen INTEGER NOT NULL) STRICT",
+        "INSERT INTO writer (id, epoch, seen) VALUES (1, 0, 0)",
+    ),
+)
+
+MIGRATIONS = (_INSIGHTS, _VECTORS, _OPERATIONS, _SIGNALS, _WRITER)
