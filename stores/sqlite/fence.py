@@ -60,7 +60,17 @@ def check(connection: Connection, epoch: int) -> None:
         FencedOut: it is not.
     """
     if connection.changed("UPDATE writer SET seen = seen + 1 WHERE epoch = ?", (epoch,)) != 1:
-        now = connection.one("SELECT epoch FROM writer")
+        look(connection, epoch)
+
+
+def look(connection: Connection, epoch: int) -> None:
+    """Is this still our epoch, without writing anything?
+
+    Raises:
+        FencedOut: it is not.
+    """
+    now = connection.one("SELECT epoch FROM writer")
+    if now != epoch:
         raise FencedOut(
             f"{connection.path} was taken over: this writer has epoch {epoch}, the store is at {now}",
             hint="another process writes the store now; stop this one",

@@ -188,6 +188,14 @@ class WritableInsightStore(InsightStore):
             step("fenced")
             yield Transaction(self._connection, self._vectors)
 
+    def check_epoch(self) -> None:
+        """Whether this is still the store's writer, for answers that write nothing.
+
+        Raises:
+            FencedOut: another writer took over.
+        """
+        fence.look(self._connection, self.epoch)
+
     def current(self, insight_ids: Iterable[str]) -> dict[str, Insight]:
         """Those of the insights that exist, by id."""
         sql = "SELECT id, json FROM insights WHERE id IN (SELECT value FROM json_each(?))"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ from schemas.topics import OPERATIONS, SIGNALS_RAISED, Topic
 from stores.sqlite import Backend, EmbedderInfo, InsightFilter, WritableInsightStore
 from workers.ledger import Operation
 from workers.ports import Vectors
-from workers.stage import Delivery, Position
+from workers.stage import Delivery, Outcome, Position, Refusal
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = "swap:1:0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48/0xc02aaa39b223fe8d0a0e5c4f27ead9083c756cc2"
@@ -186,3 +188,48 @@ def everything(store: WritableInsightStore) -> dict[str, Any]:
         "outbox": store.pending(limit=100_000),
         "counts": [(stats := store.stats()).operations, stats.refused, stats.signals, stats.vectors],
     }
+
+
+def workload(seed: int = 7, count: int = 60, insights: int = 5) -> list[Operation | DriftSignal]:
+    """Operations of every kind and signals, with duplicates, refused ones and refused ones sent again; the same for a seed."""
+    rng = Random(seed)
+    made: list[Operation | DriftSignal] = []
+    for number in range(count):
+        name = f"i{rng.randrange(insights)}"
+        kind = rng.choice(("ADD", "ADD", "UPVOTE", "DOWNVOTE", "EDIT", "ARCHIVE", "SIGNAL", "AGAIN", "AGAIN"))
+        if kind == "AGAIN" and made:
+            made.append(rng.choice(made))
+        elif kind in ("SIGNAL", "AGAIN"):
+            made.append(signal(number))
+        elif kind == "ADD":
+            made.append(add(name, f"op{number}", f"{name} as of {number}.", ts=at(number)))
+        else:
+            fields = {"text": f"{name} edited at {number}."} if kind == "EDIT" else {}
+            made.append(op(kind, name, f"op{number}", number, **fields))
+    return made
+
+
+def in_log(messages: Sequence[Operation | DriftSignal]) -> list[Delivery]:
+    """Messages with the places that a log would give them: operations in one partition, signals over four."""
+    ends: Counter[tuple[str, int]] = Counter()
+    placed: list[Delivery] = []
+    for number, message in enumerate(messages):
+        where = (SIGNALS_RAISED, number % 4) if isinstance(message, DriftSignal) else (OPERATIONS, 0)
+        placed += deliveries([message], where[0], ends[where[0].name, where[1]], where[1])
+        ends[where[0].name, where[1]] += 1
+    return placed
+
+
+def cut(records: Sequence[Delivery], size: int) -> list[list[Delivery]]:
+    """Batches of a size."""
+    return [list(records[start : start + size]) for start in range(0, len(records), size)]
+
+
+def summed(outcomes: Iterable[Outcome]) -> tuple[int, int, list[Refusal], Counter[str]]:
+    """Processed, duplicates, refusals and counts of several outcomes."""
+    kept = list(outcomes)
+    counts: Counter[str] = Counter()
+    for outcome in kept:
+        counts.update(outcome.counts)
+    refusals = [refusal for outcome in kept for refusal in outcome.refusals]
+    return sum(one.processed for one in kept), sum(one.duplicates for one in kept), refusals, counts

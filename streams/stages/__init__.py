@@ -1,0 +1,1 @@
+"""Stages that touch a store or a model: thin shells around the cores in ``workers``."""
