@@ -21,8 +21,10 @@ from streams.embedded.lease import DriverLease
 from streams.embedded.log import EmbeddedLog
 from streams.embedded.worker import Hook, Progress, StageSlot, StageWorker
 
-_WAIT_S = 0.1
-"""How long a wait goes on before it looks whether it is to stop."""
+_STOP_LOOK_S = 0.25
+"""How often the driver's thread looks whether it is to stop while there is nothing to do."""
+_WAIT_S = 5.0
+"""How long the other threads wait at a time; the driver's thread wakes them when they are to stop."""
 
 
 class StageFailed(BrainError):
@@ -151,11 +153,13 @@ class EmbeddedDriver:
             if (even_if_busy or not any(worked)) and over():
                 return
             if not any(worked) and not self._halt.is_set():
-                self._log.wait(seen, _WAIT_S)
+                self._log.wait(seen, _STOP_LOOK_S)
 
     def _own_thread(self, worker: StageWorker) -> None:
-        while not self._halt.is_set():
-            seen = self._log.changes()
+        while True:
+            seen = self._log.changes()  # before the look at halt: being told to stop counts as a change
+            if self._halt.is_set():
+                return
             was_busy = worker.busy
             if not self._step(worker):
                 if was_busy:
