@@ -20,6 +20,7 @@ from schemas.types import (
     SENTINEL_AMOUNTS,
     Address,
     ChainId,
+    Count,
     ExactDecimal,
     Hash32,
     Label,
@@ -97,7 +98,7 @@ class Quote(Part):
     min_out_raw: RawAmount | None = None
     source: Label | None = None
     ts: Moment | None = None
-    block: int | None = Field(default=None, ge=0)
+    block: Count | None = None
 
 
 class Valuation(Part):
@@ -143,8 +144,8 @@ class ToolExecution(Contract):
 
     chain_id: ChainId | None = None
     tx_hash: Hash32 | None = None
-    log_index: int | None = Field(default=None, ge=0)
-    block_number: int | None = Field(default=None, ge=0)
+    log_index: Count | None = None
+    block_number: Count | None = None
     block_hash: Hash32 | None = None
     removed: bool = False
 
@@ -165,7 +166,7 @@ class ToolExecution(Contract):
     pool_state: PoolState | None = None
     router: Label | None = None
     fee_pips: int | None = Field(default=None, ge=0, le=1_000_000)
-    gas_used: int | None = Field(default=None, ge=0)
+    gas_used: Count | None = None
     gas_price_wei: RawAmount | None = None
     l1_fee_wei: RawAmount | None = None
     native_usd: Valuation | None = None

@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError
 
 UINT256_MAX = 2**256 - 1
 FLOAT_EXACT_MAX = 2**53
+DECIMAL_REACH = 100
 SENTINEL_AMOUNTS = frozenset({2**255, UINT256_MAX})
 """Amounts that mean "all" or "no limit" in contracts' calls, never an executed amount."""
 
@@ -204,6 +205,8 @@ def _decimal(value: Any) -> Decimal:
             raise PydanticCustomError("number", "not a number") from None
         if not exact.is_finite():
             raise PydanticCustomError("not_finite", "NaN and infinity are refused")
+        if exact and not -DECIMAL_REACH <= exact.adjusted() <= DECIMAL_REACH:
+            raise PydanticCustomError("number", "a number beyond 1e±100 is an error, and its plain text could be a megabyte")
         return exact
     raise PydanticCustomError("number", "a number, or a number in text")
 
@@ -211,6 +214,9 @@ def _decimal(value: Any) -> Decimal:
 def _plain(value: Decimal) -> str:
     return format(value.normalize(), "f") if value else "0"
 
+
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+"""A number of things: blocks, gas, log indexes. Fits every store."""
 
 ExactDecimal = Annotated[
     Decimal,

@@ -9,6 +9,7 @@ specification names them: pool depth and volatility.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -86,6 +87,12 @@ def watched_values(metrics: Mapping[str, float], features: Mapping[str, bool | f
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             values[name] = float(value)
     return values
+
+
+def settled(values: Mapping[str, Decimal | None]) -> dict[str, float]:
+    """What is known, rounded. What is not known, or is beyond a float (10^255 decimals allow it), is left out: never zero."""
+    found = {name: rounded(value) for name, value in values.items() if value is not None}
+    return {name: value for name, value in found.items() if math.isfinite(value)}
 
 
 def rounded(value: float | Decimal) -> float:

@@ -1,0 +1,34 @@
+"""Why it failed, as a class: error texts differ by address, number and client; what to do about them does not.
+
+The first class whose mark stands in the text wins, in this order: what is specific comes before what is general.
+"""
+
+from __future__ import annotations
+
+_MARKS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("slippage", ("slippage", "too little received", "insufficient_output", "insufficient output", "min return", "minreturn",
+                  "too much requested", "excessive_input", "price impact", "return amount is not enough")),
+    ("deadline", ("deadline", "expired", "transaction too old")),
+    ("allowance", ("allowance", "transfer_from_failed", "transferfrom failed", "not approved", "permit", "stf")),
+    ("gas", ("out of gas", "underpriced", "gas required exceeds", "intrinsic gas", "max fee per gas", "base fee")),
+    ("nonce", ("nonce",)),
+    ("funds", ("insufficient funds", "insufficient balance", "exceeds balance", "insufficient_balance")),
+    ("liquidity", ("liquidity", "no route", "not enough depth")),
+    ("policy", ("limit exceeded", "spending cap", "allowlist", "allow-list", "not allowed", "policy", "breaker", "blocked")),
+    ("paused", ("paused", "frozen", "emergency")),
+    ("oracle", ("oracle", "stale price", "price feed")),
+    ("transport", ("timeout", "timed out", "connection", "rate limit", "unavailable", "rpc")),
+    ("transfer", ("transfer failed", "transfer_failed", "transferhelper")),
+)  # fmt: skip
+
+UNKNOWN = "unknown"
+
+
+def error_class(error: str | None) -> str:
+    """The class of an error text; ``unknown`` where none fits or there is no text.
+
+    >>> error_class("execution reverted: Too little received"), error_class("0xdeadbeef"), error_class(None)
+    ('slippage', 'unknown', 'unknown')
+    """
+    text = (error or "").lower()
+    return next((name for name, marks in _MARKS if any(mark in text for mark in marks)), UNKNOWN)
