@@ -27,7 +27,6 @@ from workers.stage import Position
 
 if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord
-    from aiokafka.admin import AIOKafkaAdminClient
 
 T = TypeVar("T")
 
@@ -52,7 +51,7 @@ class KafkaLog:
         self._thread.start()
         self._clients = _Clients(settings)
         try:
-            self._log_id: str = self._run(self._clients.open())
+            self._log_id: str = self._run(require_cluster(settings))
         except BaseException:
             self.close()
             raise
@@ -165,10 +164,17 @@ def as_record(record: ConsumerRecord) -> Record:
     )
 
 
-async def log_id_of(admin: AIOKafkaAdminClient) -> str:
-    """A cluster's log id: see :attr:`KafkaLog.log_id`."""
-    kept = sorted(topic.name for topic in TOPICS if topic.cleanup is Cleanup.KEEP)
-    ids = await topic_ids(admin._client, kept)
+async def require_cluster(settings: Settings) -> str:
+    """The cluster's log id (see :attr:`KafkaLog.log_id`), if it is there and has our topics.
+
+    Raises:
+        LogError: it cannot be reached.
+        LogMismatch: it lacks a topic, or one has another partition count.
+    """
+    async with admin_client(settings) as admin:
+        await require(admin)
+        kept = sorted(topic.name for topic in TOPICS if topic.cleanup is Cleanup.KEEP)
+        ids = await topic_ids(admin._client, kept)
     return content_id("kafka-log", *(f"{name}={ids[name]}" for name in kept))
 
 
@@ -181,11 +187,6 @@ class _Clients:
         self._consumer: AIOKafkaConsumer | None = None
         self._standing: dict[Any, int] = {}
         self._reading = asyncio.Lock()
-
-    async def open(self) -> str:
-        async with admin_client(self._settings) as admin:
-            await require(admin)
-            return await log_id_of(admin)
 
     async def close(self) -> None:
         for client in (self._producer, self._consumer):

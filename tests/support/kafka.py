@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,7 +18,9 @@ import pytest
 
 from deploy.kafka.broker import BrokerError, LocalBroker
 from schemas.settings import Settings
+from streams.embedded.worker import StageSlot
 from streams.kafka.topics import admin_client, apply
+from workers.stage import Stage
 
 
 def unavailable(reason: str) -> None:
@@ -73,3 +75,8 @@ async def _fresh(settings: Settings) -> None:
 def fresh_topics(settings: Settings) -> None:
     """Replace all our topics by new, empty ones. Only ever on a test's broker."""
     asyncio.run(_fresh(settings))
+
+
+def stages_of(slots: Sequence[StageSlot]) -> list[Stage]:
+    """A stage of each slot, to ask for its name and inputs."""
+    return [slot.stage or slot.factory(0) for slot in slots if slot.stage or slot.factory]

@@ -1,0 +1,50 @@
+"""How far each stage's group is behind on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from schemas.settings import Settings
+from schemas.topics import Topic
+from streams.embedded.tallies import Lag
+from streams.kafka.client import client_arguments, group_of
+from streams.kafka.topics import admin_client
+from streams.log import Partition
+
+
+class Reads(Protocol):
+    """Whatever has a name and inputs: a stage."""
+
+    name: str
+    inputs: tuple[Topic, ...]
+
+
+async def lags(settings: Settings, stages: Sequence[Reads]) -> list[Lag]:
+    """The lag of each stage on each partition of its inputs; a stage that never committed has all before it.
+
+    Offsets are read before the ends of the partitions. So when every lag is 0, all that was in the inputs before the call has gone
+    through every stage, unless somebody publishes meanwhile.
+    """
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    committed: dict[str, dict[Partition, int]] = {}
+    async with admin_client(settings) as admin:
+        for stage in stages:
+            found = await admin.list_consumer_group_offsets(group_of(settings, stage.name))
+            committed[stage.name] = {(tp.topic, tp.partition): at.offset for tp, at in found.items()}
+    consumer = AIOKafkaConsumer(**client_arguments(settings), enable_auto_commit=False)
+    await consumer.start()
+    try:
+        topics = {topic.name: topic for stage in stages for topic in stage.inputs}
+        tps = [TopicPartition(topic.name, number) for topic in topics.values() for number in range(topic.partitions)]
+        ends = {(tp.topic, tp.partition): end for tp, end in (await consumer.end_offsets(tps)).items()}
+        starts = {(tp.topic, tp.partition): start for tp, start in (await consumer.beginning_offsets(tps)).items()}
+    finally:
+        await consumer.stop()
+    return [
+        Lag("stage", stage.name, *where, max(committed[stage.name].get(where, 0), starts[where]), ends[where], None)
+        for stage in stages
+        for where in ends
+        if where[0] in {topic.name for topic in stage.inputs}
+    ]
