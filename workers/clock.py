@@ -16,9 +16,22 @@ for a key while the partition is years ahead, still form windows and teach.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from typing import Any
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def milliseconds(moment: datetime) -> int:
+    """A moment as whole Unix milliseconds, rounded down; exact where ``timestamp()`` is a float.
+
+    >>> milliseconds(datetime(1970, 1, 1, 0, 0, 1, 999, tzinfo=UTC))
+    1000
+    """
+    return (moment - _EPOCH) // _MILLISECOND
 
 
 class Verdict(StrEnum):
