@@ -8,8 +8,8 @@ known price before it has no ``mid_before``: its cost is unknown, not zero.
 
 Nothing is believed that can be checked. The tick must agree with the price; ``gasTotal`` must be gas times price; the tokens
 behind a MINT or BURN follow from liquidity, range and price, to the last digit. Files exist in which the ``amount0`` of every
-BURN repeats its liquidity: there the amount that follows from the price is used when ``amount1`` confirms that price, and left
-out when nothing does; ``amounts_from`` then says so and ``reported_amount0`` keeps what the file said.
+BURN repeats its liquidity: there the amount that follows from the price is used when ``amount1`` confirms that price, with
+``amounts_from`` saying so and ``reported_amount0`` keeping what the file said; where nothing confirms it, the line is rejected.
 
 Gas is the transaction's: two events of one transaction both carry the whole of it, and nothing in the file tells them apart
 from two transactions in one block.
@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from decimal import Context
 from typing import Any
 
 from pydantic import Field, ValidationError
@@ -33,7 +34,11 @@ from schemas.events import Action, Leg, PoolState, Provenance, Status, Token, To
 from schemas.identity import content_id
 from schemas.types import Address, ChainId
 from streams.sources.base import Item, Rejected, SourceError, numbered, why
-from streams.sources.v3_maths import MAX_TICK, price_of, sqrt_price_at, tokens_of_liquidity
+from streams.sources.v3_liquidity import tokens_of_liquidity
+from workers.uniswap_math import MAX_TICK, MIN_TICK, price, sqrt_ratio_at_tick
+
+_WIRE = Context(prec=28)
+"""Digits of a price that survive a contract's text form."""
 
 GAS_TOLERANCE = 1e-9
 """How far the displayed ``gasTotal``, a float, may lie from gas times price, as a share."""
@@ -134,7 +139,7 @@ def _swap(plain: dict[str, Any], pool: Pool, state: _State, common: dict[str, An
         raise BadEvent("amount_signs", f"a swap pays one token in and one out, not {amount0} and {amount1}")
     after, liquidity = _integer(plain, "sqrtPriceX96", low=1), _integer(plain, "liquidity", low=0)
     tick = _tick(plain, "tick")
-    if not sqrt_price_at(max(tick - 1, -MAX_TICK)) <= after <= sqrt_price_at(min(tick + 2, MAX_TICK)):
+    if not sqrt_ratio_at_tick(max(tick - 1, MIN_TICK)) <= after <= sqrt_ratio_at_tick(min(tick + 2, MAX_TICK)):
         raise BadEvent("tick_off_price", f"tick {tick} does not hold the price {after}")
     zero_for_one = amount0 > 0
     token_in, token_out = (pool.token0, pool.token1) if zero_for_one else (pool.token1, pool.token0)
@@ -142,7 +147,7 @@ def _swap(plain: dict[str, Any], pool: Pool, state: _State, common: dict[str, An
     features: dict[str, float] = {}
     mid = None
     if before is not None:
-        mid = price_of(before, pool.token0.decimals, pool.token1.decimals, zero_for_one=zero_for_one)
+        mid = _WIRE.plus(price(before, pool.token0.decimals, pool.token1.decimals, zero_for_one=zero_for_one))
         features["pool_liquidity"] = float(state.liquidity)
     actor = _actor(plain, "sender")
     event = ToolExecution(
@@ -193,21 +198,21 @@ def _burn(plain: dict[str, Any], pool: Pool, state: _State, common: dict[str, An
     actor = _actor(plain, "owner")
     liquidity, lower, upper = _range(plain)
     amount0, amount1 = _integer(plain, "amount0", low=0), _integer(plain, "amount1", low=0)
-    identity = _event_id(pool, state, plain, "BURN", liquidity, amount0, amount1, lower, upper, actor)
-    described: dict[str, Any] = {"event_id": identity, "agent_id": actor, "tick_lower": lower, "tick_upper": upper}
-    # Both tokens are named even where an amount is not known: the key is the pair's whatever the file got wrong.
-    named = {"token_in": pool.token0, "token_out": pool.token1}
+    described: dict[str, Any] = {
+        "event_id": _event_id(pool, state, plain, "BURN", liquidity, amount0, amount1, lower, upper, actor),
+        "agent_id": actor,
+        "tick_lower": lower,
+        "tick_upper": upper,
+    }
     if liquidity == 0:
-        # A burn of nothing makes the pool credit the fees earned; what is then collected is not in this file.
-        return ToolExecution(**common, **described, **named, tool="collect", action=Action.COLLECT)
-    checked, source = _burnt(state, liquidity, lower, upper, amount0, amount1)
-    if source is not None:
-        described |= {"amounts_from": source, "reported_amount0": str(amount0)}
-    if checked is None:
-        described |= named
-    event = ToolExecution(
-        **common, **described, tool="withdraw", action=Action.WITHDRAW, legs=_legs(pool, checked, amount1, into=False)
-    )
+        # A burn of nothing makes the pool credit the fees earned. It moves nothing; what is then collected is not in this file.
+        legs = _legs(pool, amount0, amount1, into=False)
+        return ToolExecution(**common, **described, tool="collect", action=Action.COLLECT, legs=legs)
+    checked = _burnt(state, liquidity, lower, upper, amount0, amount1)
+    if checked != amount0:
+        described |= {"amounts_from": "liquidity, range and price", "reported_amount0": str(amount0)}
+    legs = _legs(pool, checked, amount1, into=False)
+    event = ToolExecution(**common, **described, tool="withdraw", action=Action.WITHDRAW, legs=legs)
     _move_liquidity(state, -liquidity, lower, upper)
     return event
 
@@ -219,22 +224,25 @@ _MAKERS: dict[str, Callable[[dict[str, Any], Pool, _State, dict[str, Any]], Tool
 }
 
 
-def _burnt(state: _State, liquidity: int, lower: int, upper: int, amount0: int, amount1: int) -> tuple[int | None, str | None]:
-    """The token0 that a burn paid out, and where that number comes from when it is not the file's own."""
+def _burnt(state: _State, liquidity: int, lower: int, upper: int, amount0: int, amount1: int) -> int:
+    """The token0 that a burn paid out: the file's, unless that is the liquidity again and the price says otherwise.
+
+    Raises:
+        BadEvent: it is the liquidity again, and no known price confirms ``amount1``.
+    """
     if amount0 != liquidity:
-        return amount0, None
+        return amount0
     if state.sqrt_price is not None:
         expected = tokens_of_liquidity(liquidity, state.sqrt_price, lower, upper, round_up=False)
-        if expected == (amount0, amount1):
-            return amount0, None
         if expected[1] == amount1:
-            return expected[0], "amount0 follows from liquidity, range and price; the file repeats the liquidity there"
-    return None, "amount0 is not known: the file repeats the liquidity there"
+            return expected[0]
+    raise BadEvent("amount_unknown", "amount0 repeats the liquidity, and no price before it tells the amount")
 
 
-def _legs(pool: Pool, amount0: int | None, amount1: int, *, into: bool) -> tuple[Leg, ...]:
-    amounts = ((pool.token0, amount0), (pool.token1, amount1))
-    return tuple(Leg(token=token, amount_raw=amount, into=into) for token, amount in amounts if amount is not None)
+def _legs(pool: Pool, amount0: int, amount1: int, *, into: bool) -> tuple[Leg, ...]:
+    return tuple(
+        Leg(token=token, amount_raw=amount, into=into) for token, amount in ((pool.token0, amount0), (pool.token1, amount1))
+    )
 
 
 def _move_liquidity(state: _State, liquidity: int, lower: int, upper: int) -> None:
@@ -267,7 +275,7 @@ def _actor(plain: dict[str, Any], name: str) -> str:
 
 
 def _tick(plain: dict[str, Any], name: str) -> int:
-    return _integer(plain, name, low=-MAX_TICK, high=MAX_TICK)
+    return _integer(plain, name, low=MIN_TICK, high=MAX_TICK)
 
 
 def _integer(plain: dict[str, Any], name: str, *, low: int = -(2**255), high: int = 2**256 - 1) -> int:

@@ -14,7 +14,9 @@ import pytest
 from schemas.events import ToolExecution
 from streams.sources import FORMATS, Rejected, SourceError, read_file
 from streams.sources.uniswap_v3 import Pool, read
-from streams.sources.v3_maths import price_of, sqrt_price_at, tokens_of_liquidity
+from streams.sources.v3_liquidity import tokens_of_liquidity
+from workers.reflect import reflect
+from workers.uniswap_math import sqrt_ratio_at_tick
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "uniswap_v3"
 EVENTS, POOL_FILE = DATA / "wbtc_weth_3000_events.jsonl", DATA / "pool.json"
@@ -33,7 +35,7 @@ LIQUIDITY = 2 * 10**18
 
 
 def at(tick: int) -> int:
-    return sqrt_price_at(tick) + 1
+    return sqrt_ratio_at_tick(tick) + 1
 
 
 def line(method: str, block: int, **fields: Any) -> dict[str, Any]:
@@ -109,6 +111,15 @@ def test_the_mid_is_the_square_root_price_to_28_digits(real: list[ToolExecution]
 
 
 @real_file
+def test_reflection_measures_the_same_costs(real: list[ToolExecution]) -> None:
+    costs = {event.event_id: reflect(event).metrics.get("cost_bps") for event in real if event.tool == "swap"}
+    known = sorted(cost for cost in costs.values() if cost is not None)
+    assert len(costs) - len(known) == 1, "the first swap has no price before it: its cost is unknown, not zero"
+    assert [round(known[int(share * 723)], 2) for share in (0.01, 0.5)] == [30.0, 30.09]
+    assert round(known[-1], 1) == 39.1
+
+
+@real_file
 def test_withdrawn_amounts_follow_from_liquidity_where_the_file_repeats_it(real: list[ToolExecution]) -> None:
     withdrawn = [event for event in real if event.tool == "withdraw"]
     amounts = [leg.amount_raw for event in withdrawn for leg in event.legs if leg.token.symbol == "WBTC"]
@@ -139,20 +150,6 @@ def test_overlapping_parts_of_a_file_give_the_same_ids(real: list[ToolExecution]
     assert ids == {event.event_id for event in real}
 
 
-def test_tick_maths_golden_values() -> None:
-    assert sqrt_price_at(-50) == 79030349367926598376800521322
-    assert sqrt_price_at(-887272) == 4295128739
-    assert sqrt_price_at(887272) == 1461446703485210103287273052203988822378723970342
-    assert sqrt_price_at(0) == 2**96
-    with pytest.raises(ValueError, match="outside"):
-        sqrt_price_at(887273)
-
-
-def test_price_golden_value() -> None:
-    price = price_of(1350174849792634181862360983626536, 6, 18, zero_for_one=False)
-    assert price.quantize(Decimal("0.0001")) == Decimal("3443.3339")
-
-
 def test_a_swap_is_oriented_by_the_sign_of_its_amounts() -> None:
     first, second = events(swap(1, 0, 10**6, -990_000), swap(2, 10, -990_000, 10**6))
     assert first.token_in == POOL.token0
@@ -181,10 +178,10 @@ def test_liquidity_before_a_swap_counts_what_was_added_and_taken_since() -> None
     assert swaps[1].features == {"pool_liquidity": float(LIQUIDITY + 4 * 10**17)}
 
 
-def test_a_burn_of_nothing_is_a_collect_without_amounts() -> None:
+def test_a_burn_of_nothing_is_a_collect_that_moves_nothing() -> None:
     mint, poke = events(liquidity_event("MINT", 1, 10**18, 10, 10), liquidity_event("BURN", 2, 0, 0, 0))
     assert poke.tool == "collect"
-    assert poke.legs == ()
+    assert [leg.amount_raw for leg in poke.legs] == [0, 0]
     assert poke.pair_id == mint.pair_id
 
 
@@ -198,12 +195,21 @@ def test_a_burn_that_repeats_its_liquidity_gets_its_amount_from_the_price() -> N
 
 
 @pytest.mark.parametrize("before", [[], [swap(1, 300, 10**6, -990_000)]], ids=["no price yet", "price does not confirm amount1"])
-def test_a_burn_that_repeats_its_liquidity_leaves_the_amount_out_when_nothing_confirms_the_price(before: list[Any]) -> None:
+def test_a_burn_that_repeats_its_liquidity_is_rejected_when_nothing_confirms_the_price(before: list[Any]) -> None:
     liquidity = 10**18
     expected = tokens_of_liquidity(liquidity, at(0), -600, 600, round_up=False)
-    burn = events(*before, liquidity_event("BURN", 2, liquidity, liquidity, expected[1]))[-1]
-    assert [(leg.token.symbol, leg.amount_raw) for leg in burn.legs] == [("BBB", expected[1])]
-    assert burn.pair_id == f"{POOL.token0.identity}/{POOL.token1.identity}"
+    rejected = items(*before, liquidity_event("BURN", 2, liquidity, liquidity, expected[1]))[-1]
+    assert isinstance(rejected, Rejected)
+    assert rejected.reason == "amount_unknown"
+
+
+def test_a_burn_that_happens_to_pay_as_much_as_its_liquidity_is_taken_as_it_is() -> None:
+    liquidity = 1000
+    amounts = {tick: tokens_of_liquidity(liquidity, at(tick), -20_000, 600, round_up=False) for tick in range(-13_700, -13_400)}
+    tick, both = next((tick, both) for tick, both in amounts.items() if both[0] == liquidity)
+    _, burn = events(swap(1, tick, 10**6, -250_000), liquidity_event("BURN", 2, liquidity, *both) | {"tickLower": -20_000})
+    assert [leg.amount_raw for leg in burn.legs] == list(both)
+    assert "reported_amount0" not in (burn.model_extra or {})
 
 
 def test_identical_events_count_twice_and_a_second_reading_changes_nothing() -> None:

@@ -18,7 +18,7 @@ from streams.sources.market.plan import DAILY_CHAIN, GAS_BY_HOUR, START, Book, I
 
 COST = ("cost_bps", "impact_bps", "shortfall_bps")
 GAS = ("gas_gwei", "gas_native", "gas_usd")
-NULLS = ("coin", "queue_depth", "prompt_words", "strategy", "weekday")
+NULLS = ("coin", "queue_depth", "prompt_words", "side", "strategy", "weekday")
 
 
 class Carrier(Part):
@@ -126,7 +126,7 @@ def _example(book: Book) -> ToolExecution:
 def _effects(book: Book, change: datetime) -> Iterator[Effect]:
     name = f"{book.tool}:{book.chain or 'offchain'}:{'-'.join(token.symbol or '' for token in book.tokens) or book.pair}".lower()
     if book.impact != (Impact(), Impact()):
-        sized = [Carrier(feature=feature, sign=1) for feature in ("size_share", "size_usd")]
+        sized = [Carrier(feature=feature, sign=1) for feature in ("size_share", "size_usd", "size")]
         carriers = (*sized, Carrier(feature="pool_depth_usd", sign=-1))
         told = [_impact_strength(impact) for impact in book.impact]
         yield from _halves(name, "size-raises-cost", book, COST, (carriers, carriers), (told[0], told[1]), change)
