@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from schemas.settings import Settings
 from streams.log import LogError
 
 if TYPE_CHECKING:
     from aiokafka.abc import AbstractTokenProvider
+
+
+T = TypeVar("T")
+
+PATIENCE_S = 60.0
+"""How long an answer that can be had later is waited for."""
 
 
 def servers_of(settings: Settings) -> list[str]:
@@ -123,3 +131,17 @@ def _secret(path: Path | None, setting: str, required: bool = False) -> str:
         return path.read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         raise LogError(f"{setting} {path} cannot be read: {error}") from None
+
+
+async def patiently(call: Callable[[], Awaitable[T]]) -> T:
+    """What a call to the cluster gives, asked again while it is not ready to say: coordinators move, leaders are elected."""
+    from aiokafka.errors import KafkaError
+
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return await call()
+        except KafkaError as error:
+            if not error.retriable or time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(0.1)

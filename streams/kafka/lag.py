@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 from schemas.settings import Settings
 from schemas.topics import Topic
 from streams.embedded.tallies import Lag
-from streams.kafka.client import client_arguments, group_of
+from streams.kafka.client import client_arguments, group_of, patiently
 from streams.kafka.topics import admin_client
 from streams.log import Partition
 
@@ -31,7 +32,7 @@ async def lags(settings: Settings, stages: Sequence[Reads]) -> list[Lag]:
     committed: dict[str, dict[Partition, int]] = {}
     async with admin_client(settings) as admin:
         for stage in stages:
-            found = await admin.list_consumer_group_offsets(group_of(settings, stage.name))
+            found = await patiently(partial(admin.list_consumer_group_offsets, group_of(settings, stage.name)))
             committed[stage.name] = {(tp.topic, tp.partition): at.offset for tp, at in found.items()}
     consumer = AIOKafkaConsumer(**client_arguments(settings), enable_auto_commit=False)
     await consumer.start()

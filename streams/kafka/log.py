@@ -12,12 +12,13 @@ import threading
 import time
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from schemas.identity import content_id
 from schemas.settings import Settings
 from schemas.topics import BY_NAME, TOPICS, Cleanup, Topic
-from streams.kafka.client import client_arguments
+from streams.kafka.client import client_arguments, patiently
 from streams.kafka.metadata import topic_ids
 from streams.kafka.produce import producer_arguments, send_all
 from streams.kafka.topics import admin_client, require
@@ -304,7 +305,7 @@ class _Clients:
 
     async def committed(self, group: str) -> dict[Partition, int]:
         async with admin_client(self._settings) as admin:
-            offsets = await admin.list_consumer_group_offsets(group)
+            offsets = await patiently(partial(admin.list_consumer_group_offsets, group))
         return {(tp.topic, tp.partition): found.offset for tp, found in offsets.items() if found.offset >= 0}
 
     async def commit(self, group: str, offsets: Mapping[Partition, int]) -> None:
