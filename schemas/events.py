@@ -183,8 +183,9 @@ class ToolExecution(Contract):
         if not isinstance(data, dict):
             return data
         filled = dict(data)
-        if "action" not in filled and filled.get("tool") in set(Action):
-            filled["action"] = filled["tool"]
+        tool = filled.get("tool")
+        if "action" not in filled and isinstance(tool, str) and tool in set(Action):
+            filled["action"] = tool
         if filled.get("ts_unit") is None and "ts_executed" in filled:
             filled["ts_unit"] = moment(filled["ts_executed"])[1]
         if not filled.get("event_id"):
