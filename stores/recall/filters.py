@@ -1,0 +1,78 @@
+"""What may be asked of the memory besides words, as values. A filter decides before the best are taken, never after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from schemas.claims import Category
+from stores.recall.errors import BadRecall
+from stores.recall.memories import Kind, Memory
+
+EVERY_KIND = frozenset(Kind)
+
+
+@dataclass(frozen=True, slots=True)
+class RecallFilters:
+    """Conditions that all must hold; what is None or empty does not count.
+
+    ``pair`` is the market's identity, as in the record key. Times are event times (an insight's: its last validation), from
+    ``since`` (inclusive) until ``until`` (exclusive). ``categories`` are of insights, so an episode does not pass them;
+    ``min_confidence`` is about beliefs, and an episode, which is a fact, passes it. ``regime`` is an episode's; an insight
+    passes unless its claim is bound to another regime.
+    """
+
+    kinds: frozenset[Kind] = EVERY_KIND
+    tool: str | None = None
+    chain: str | None = None
+    pair: str | None = None
+    categories: frozenset[Category] = frozenset()
+    regime: str | None = None
+    min_confidence: Decimal | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    include_simulated: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning.
+
+        Raises:
+            BadRecall: no kinds, a confidence outside 0 … 1, a time without a zone.
+        """
+        if not self.kinds:
+            raise BadRecall("a filter that lets no kind of memory through", hint="episode, insight")
+        if self.min_confidence is not None and not (self.min_confidence.is_finite() and 0 <= self.min_confidence <= 1):
+            raise BadRecall(f"a confidence lies in 0 … 1, not at {self.min_confidence}")
+        for name in ("since", "until"):
+            zoned(getattr(self, name), name)
+
+    def passes(self, memory: Memory) -> bool:
+        """Whether a memory meets every condition."""
+        return (
+            memory.kind in self.kinds
+            and self.tool in (None, memory.tool)
+            and self.chain in (None, memory.chain)
+            and self.pair in (None, memory.pair)
+            and (not self.categories or memory.category in self.categories)
+            and self._regime_fits(memory)
+            and (self.min_confidence is None or memory.confidence is None or memory.confidence >= self.min_confidence)
+            and (self.since is None or memory.ts >= self.since)
+            and (self.until is None or memory.ts < self.until)
+            and (self.include_simulated or not memory.simulated)
+        )
+
+    def _regime_fits(self, memory: Memory) -> bool:
+        if self.regime is None or memory.regime == self.regime:
+            return True
+        return memory.kind is Kind.INSIGHT and memory.regime is None
+
+
+def zoned(moment: datetime | None, name: str) -> None:
+    """A time that says which one it is.
+
+    Raises:
+        BadRecall: it has no zone.
+    """
+    if moment is not None and moment.tzinfo is None:
+        raise BadRecall(f"{name} has no time zone, so it is ambiguous", hint="add Z or +00:00")
