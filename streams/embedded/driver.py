@@ -110,6 +110,10 @@ class EmbeddedDriver:
         """
         self._run(stop.is_set, even_if_busy=True)
 
+    def in_process(self) -> dict[str, int]:
+        """How many records each stage has taken and not committed yet. Any thread may ask."""
+        return {worker.name: worker.in_hand for worker in self._workers}
+
     def close(self) -> None:
         """Let another driver in."""
         self._lease.close()

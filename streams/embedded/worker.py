@@ -13,6 +13,7 @@ stands. Outcomes of records under ``committed`` are thrown away, for they were t
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -60,12 +61,19 @@ class StageSlot:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a step did: the counts of its batch and what it emitted; ``relayed`` announcements moved from the store's outbox."""
+    """What a step did: the counts of its batch and what it emitted; ``relayed`` announcements moved from the store's outbox.
+
+    ``deliveries`` are the records that decoded. ``handle_s`` is how long the stage worked on them, ``commit_s`` how long the
+    transaction took, both by the wall.
+    """
 
     stage: str
     tally: StageTally
     emissions: Sequence[Emission] = ()
     relayed: int = 0
+    deliveries: Sequence[Delivery] = ()
+    handle_s: float = 0.0
+    commit_s: float = 0.0
 
 
 class StageWorker:
@@ -97,6 +105,8 @@ class StageWorker:
         self.inputs: tuple[Topic, ...] = tuple(self._stage.inputs)
         self.threaded = slot.threaded
         self.busy = True
+        self.in_hand = 0
+        """Records taken from the log and not committed yet. Other threads may look at it."""
         self._outputs = frozenset(topic.name for topic in self._stage.outputs)
         self._batch = slot.batch or batch_records
         self._checkpoint = checkpoint_records
@@ -171,12 +181,14 @@ class StageWorker:
         replaying = [where for where in self._topics if self._next[where] < self._committed[where]]
         batch = self._gather(feed, replaying or self._news(), replaying=bool(replaying))
         if batch:
+            self.in_hand = len(batch)
             self.busy = True  # not before: a look that finds nothing must not make the driver think that there is something
         if replaying:
             self._handle(batch)
             self._feed_on(batch)
         elif batch:
             self._live(batch)
+        self.in_hand = 0
         relayed = self._drain()
         self.busy = bool(batch) or relayed > 0
         return self.busy
@@ -199,15 +211,21 @@ class StageWorker:
         return batch
 
     def _live(self, batch: list[Fed]) -> None:
+        began = time.perf_counter()
         outcomes = self._handle(batch)
+        handled = time.perf_counter()
         self._reached(self.name, "handled")
         tally, letters = self._account(batch, outcomes)
         emissions = [emission for outcome in outcomes for emission in outcome.emissions]
         records = [*(to_record(emission, self.name) for emission in emissions), *letters]
         offsets = self._feed_on(batch)
         due = [where for where in offsets if self._unsaved.get(where, 0) >= self._checkpoint]
+        committing = time.perf_counter()
         self._commit(records, offsets, tally, due)
-        self._on_progress(Progress(self.name, tally, emissions))
+        committed = time.perf_counter()
+        deliveries = [fed.delivery for fed in batch if fed.delivery is not None]
+        spent = {"handle_s": handled - began, "commit_s": committed - committing}
+        self._on_progress(Progress(self.name, tally, emissions, deliveries=deliveries, **spent))
 
     def _handle(self, batch: list[Fed]) -> list[Outcome]:
         deliveries = [fed.delivery for fed in batch if fed.delivery is not None]
