@@ -224,8 +224,8 @@ class StageWorker:
         self._commit(records, offsets, tally, due)
         committed = time.perf_counter()
         deliveries = [fed.delivery for fed in batch if fed.delivery is not None]
-        spent = {"handle_s": handled - began, "commit_s": committed - committing}
-        self._on_progress(Progress(self.name, tally, emissions, deliveries=deliveries, **spent))
+        handle_s, commit_s = handled - began, committed - committing
+        self._on_progress(Progress(self.name, tally, emissions, deliveries=deliveries, handle_s=handle_s, commit_s=commit_s))
 
     def _handle(self, batch: list[Fed]) -> list[Outcome]:
         deliveries = [fed.delivery for fed in batch if fed.delivery is not None]
