@@ -1,0 +1,154 @@
+"""New claims: the older half of the evidence proposes, the newer half decides.
+
+A candidate becomes a finding when, on rows that did not propose it,
+
+1. its p-value survives Benjamini–Hochberg among the candidates of this look, at the α that this look may spend;
+2. the near end of its interval clears the practical floor, in the direction proposed, and the levels differ materially;
+3. the effect is steady over the rows' time (:func:`workers.distil.evidence.steady`);
+4. as a refinement, it differs by more than the floor from the rest inside each of its parents;
+5. nothing already believed or found explains it: with the other claim's features held fixed, an effect over the floor remains.
+
+p-values and intervals are widened for autocorrelation throughout. The family of tests is one metric of one key: Benjamini–
+Hochberg holds inside one look, and the looks' shares (6q/π²w² for the w-th look since the cut) sum to the metric's part of q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.claims import Condition
+from workers.distil.evidence import Comparison, compare, held_fixed, steady
+from workers.distil.mine import MIN_SUPPORT, Candidate, Selectors, binned, explore, floor, min_support, selectors, strata
+from workers.distil.observations import View
+from workers.distil.stats import Effect, benjamini_hochberg
+from workers.metrics import Metric
+
+FINE_BINS = 40
+"""Bins of another metric: two outcomes of the same thing are far closer to each other than to any feature."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a claim says apart from its group: conditions and metric."""
+
+    metric: str
+    conditions: tuple[Condition, ...]
+
+    @property
+    def slots(self) -> frozenset[str]:
+        """Its conditions without thresholds."""
+        return frozenset(condition.slot for condition in self.conditions)
+
+    @property
+    def features(self) -> list[str]:
+        """What its conditions are about."""
+        return sorted({condition.feature for condition in self.conditions})
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A confirmed claim: the rule, its direction (+1 higher inside), what the confirming rows say, and q."""
+
+    rule: Rule
+    direction: int
+    comparison: Comparison
+    q: float
+
+
+class Halves:
+    """The rows of a key split by time into an older half that proposes and a newer one that confirms.
+
+    Metrics known on the same rows share the split and its selectors, which cost more to make than to search.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, bytes], tuple[View, View, Selectors]] = {}
+
+    def of(self, view: View, metric: str) -> tuple[View, View, Selectors]:
+        """Older half, newer half, and the older half's selectors, of the rows where the metric is known."""
+        key = (view.first, view.known(metric).tobytes())
+        if key not in self._made:
+            rows = view.having(metric)
+            half = len(rows) // 2
+            older = rows.rows(0, half)
+            self._made[key] = (older, rows.rows(half, len(rows)), selectors(older))
+        return self._made[key]
+
+
+def discover(view: View, metric: Metric, halves: Halves, *, alpha: float, believed: Sequence[Rule]) -> list[Finding]:
+    """Claims about a metric that ``view`` proposes and confirms, strongest first, none that ``believed`` says already."""
+    older, newer, found = halves.of(view, metric.name)
+    taken = {rule.slots for rule in believed if rule.metric == metric.name}
+    tested: list[tuple[Candidate, Comparison]] = []
+    for candidate in explore(older, metric, found):
+        if Rule(metric.name, candidate.conditions).slots in taken:
+            continue
+        comparison = compare(newer, candidate.conditions, metric, least=min_support(len(newer)))
+        if comparison is not None:
+            tested.append((candidate, comparison))
+    q_values = benjamini_hochberg([comparison.effect.p for _, comparison in tested])
+    findings: list[Finding] = []
+    for (candidate, comparison), q in zip(tested, q_values, strict=True):
+        rule = Rule(metric.name, candidate.conditions)
+        if q > alpha or not comparison.clears(candidate.direction) or not steady(comparison, candidate.direction):
+            continue
+        if len(rule.conditions) > 1 and not _better_than_parents(newer, rule, metric, candidate.direction):
+            continue
+        others = [*believed, *(finding.rule for finding in findings)]
+        if not any(_explains(other, rule, comparison, candidate.direction) for other in others):
+            findings.append(Finding(rule, candidate.direction, comparison, q))
+    return findings
+
+
+def superseded(rule: Rule, direction: int, metric: Metric, finding: Finding) -> bool:
+    """Whether a new finding about the same metric explains a rule believed before it, by something that the rule is not about."""
+    if rule.metric != finding.rule.metric or set(rule.features) <= set(finding.rule.features):
+        return False
+    comparison = compare(finding.comparison.view, rule.conditions, metric)
+    return comparison is not None and _explains(finding.rule, rule, comparison, direction)
+
+
+def _better_than_parents(view: View, rule: Rule, metric: Metric, direction: int) -> bool:
+    """Whether each condition still makes a difference that matters among the rows where the other one holds."""
+    for condition in rule.conditions:
+        parent = tuple(other for other in rule.conditions if other != condition)
+        holds, _ = view.test(parent)
+        inside = compare(view.where(holds), (condition,), metric, least=MIN_SUPPORT // 2)
+        if inside is None or inside.effect.toward(direction).low <= floor(metric):
+            return False
+    return True
+
+
+def _explains(other: Rule, rule: Rule, comparison: Comparison, direction: int) -> bool:
+    """Whether nothing over the floor is left of a rule's effect, once what another rule is about is held fixed.
+
+    Another metric's rule explains this one only where they share features, and by that metric: gas in dollars follows gas in gwei.
+    """
+    view, metric = comparison.view, comparison.metric
+    if other.metric != rule.metric:
+        if not set(other.features) & set(rule.features) or other.metric not in view.metrics:
+            return False
+        return not _remains(
+            held_fixed(comparison, binned(view.metrics[other.metric], min(FINE_BINS, len(view) // 8))), metric, direction
+        )
+    holds, _ = view.test(other.conditions)
+    if set(rule.conditions) < set(other.conditions):  # a parent of what is known: is there more to it than the child?
+        return not _remains(_on(view, ~holds, rule, metric), metric, direction)
+    if rule.slots > other.slots:  # a refinement of what is known, perhaps with another threshold
+        return not _remains(_on(view, holds, rule, metric), metric, direction)
+    return not _remains(held_fixed(comparison, strata(view, other.features)), metric, direction)
+
+
+def _on(view: View, rows: np.typing.NDArray[np.bool_], rule: Rule, metric: Metric) -> Effect | None:
+    comparison = compare(view.where(rows), rule.conditions, metric, least=MIN_SUPPORT // 2)
+    return comparison.effect if comparison is not None else None
+
+
+def _remains(effect: Effect | None, metric: Metric, direction: int) -> bool:
+    if effect is None:
+        return False
+    seen = effect.toward(direction)
+    return seen.low > 0 and seen.effect > floor(metric)
