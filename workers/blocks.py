@@ -1,11 +1,9 @@
 """Sums beside an ADWIN window: where the change is, and what the two sides are worth in the metric's own unit.
 
-ADWIN keeps its window as an exponential histogram of what it was *fed*. When it finds a cut it drops its oldest buckets one by
-one, only until the rest no longer differs: what is left is not "after the change", most of it can be from before. So the place of
-the change is found here, at the bucket boundary where the two sides differ most for their sizes.
-
-The histogram follows ADWIN's rule (five buckets a size; a sixth merges the two oldest), so its buckets end where ADWIN's do, and
-dropping down to ADWIN's width drops exactly what ADWIN dropped. Memory grows with the logarithm of the window.
+ADWIN says that its window is not of one piece, not where it breaks: it drops its oldest buckets only until the rest no longer
+differs, and what is left can be mostly from before the change. It also knows only what it was fed. So the same exponential
+histogram (five buckets a size; a sixth merges the two oldest) is kept here of what was fed and of the raw values, and the change is
+placed at the bucket boundary where the two sides differ most for their sizes. Memory grows with the logarithm of the window.
 """
 
 from __future__ import annotations
@@ -16,13 +14,10 @@ from typing import Any
 
 from workers.adwin import MAX_BUCKETS, MIN_WINDOW
 
-Bucket = tuple[float, float]
-"""(sum of what was fed, sum of raw values)."""
-
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """The mean of what was fed a block, the mean raw value, and how many raw values."""
+class Side:
+    """One side of a change: the mean of what was fed, the mean raw value, and how many raw values that is over."""
 
     fed: float
     raw: float
@@ -30,32 +25,33 @@ class Part:
 
 
 class BlockSums:
-    """Sums over blocks of raw values: everything since the start, and what is still in the window.
+    """Sums over blocks of equally many raw values, in a window that can be started anew without forgetting the raw total.
 
     >>> sums = BlockSums()
-    >>> for i in range(40): sums.add(float(i >= 32), 10.0 + 5.0 * (i >= 32))
-    >>> before, after = sums.split(values_a_block=1)
+    >>> for i in range(40): sums.add(float(i >= 32), 10.0 + 5.0 * (i >= 32), values=1)
+    >>> before, after = sums.split()
     >>> before.raw, before.n, after.raw, after.n
     (10.0, 32, 15.0, 8)
     """
 
-    __slots__ = ("_all", "_count", "_rows")
+    __slots__ = ("_earlier", "_rows", "_values")
 
     def __init__(self) -> None:
-        self._rows: list[list[Bucket]] = [[]]
-        """Row i holds buckets of 2**i blocks, oldest first; larger buckets are older."""
-        self._all: Bucket = (0.0, 0.0)
-        self._count = 0
+        self._rows: list[list[tuple[float, float]]] = [[]]
+        """Row i holds (fed, raw) sums over buckets of 2**i blocks, oldest first; larger buckets are older."""
+        self._values = 1
+        """Raw values a block."""
+        self._earlier: tuple[float, int] = (0.0, 0)
+        """(sum, number) of raw values from before the window."""
 
     @property
     def width(self) -> int:
         """Blocks in the window."""
         return sum(len(row) << size for size, row in enumerate(self._rows))
 
-    def add(self, fed: float, raw: float) -> None:
-        """Take one block."""
-        self._all = (self._all[0] + fed, self._all[1] + raw)
-        self._count += 1
+    def add(self, fed: float, raw: float, values: int) -> None:
+        """Take one block: the mean that was fed, the sum of its raw values, how many they are (the same all through a window)."""
+        self._values = values
         self._rows[0].append((fed, raw))
         size = 0
         while len(self._rows[size]) > MAX_BUCKETS:
@@ -66,46 +62,46 @@ class BlockSums:
             self._rows[size + 1].append((fed_1 + fed_2, raw_1 + raw_2))
             size += 1
 
-    def keep(self, width: int) -> None:
-        """Drop the oldest buckets until ``width`` blocks are left. Raises ValueError when no bucket ends there."""
-        left = self.width
-        while left > width:
-            self._rows[-1].pop(0)
-            left -= 1 << (len(self._rows) - 1)
-            while len(self._rows) > 1 and not self._rows[-1]:
-                self._rows.pop()
-        if left != width:
-            raise ValueError(f"no bucket ends {width} blocks back")
+    def restart(self) -> None:
+        """An empty window; what it held counts as from before it."""
+        _, raw = self._totals()
+        self._earlier = (self._earlier[0] + raw, self._earlier[1] + self.width * self._values)
+        self._rows = [[]]
 
-    def split(self, values_a_block: int) -> tuple[Part, Part]:
-        """Before and after the change: everything since the start up to the boundary, and what follows it.
+    def split(self) -> tuple[Side, Side]:
+        """The sides of the change. Raw values of the first go back to the beginning, what was fed only to the window's.
 
-        The boundary maximises ``|μ0 − μ1| / √(1/n0 + 1/n1)`` over those that leave ``MIN_WINDOW`` blocks on either side of the
-        window. Raises ValueError when the window is too short to have one.
+        The boundary maximises ``|μ0 − μ1| / √(1/n0 + 1/n1)`` over those that leave ``MIN_WINDOW`` blocks on either side. Raises
+        ValueError when the window is too short to have one.
         """
         width = self.width
-        total = sum(bucket[0] for row in self._rows for bucket in row)
-        best, best_after = -1.0, (0.0, 0.0, 0)
-        fed = raw = 0.0
-        blocks = 0
+        all_fed, all_raw = self._totals()
+        best: tuple[float, float, float, int] | None = None
+        fed, raw, blocks = 0.0, 0.0, 0
         for size, row in enumerate(self._rows):
-            for bucket in reversed(row):
-                fed, raw, blocks = fed + bucket[0], raw + bucket[1], blocks + (1 << size)
+            for bucket_fed, bucket_raw in reversed(row):
+                fed, raw, blocks = fed + bucket_fed, raw + bucket_raw, blocks + (1 << size)
                 older = width - blocks
                 if blocks < MIN_WINDOW or older < MIN_WINDOW:
                     continue
-                score = abs(fed / blocks - (total - fed) / older) / sqrt(1.0 / blocks + 1.0 / older)
-                if score > best:
-                    best, best_after = score, (fed, raw, blocks)
-        if best < 0.0:
+                score = abs(fed / blocks - (all_fed - fed) / older) / sqrt(1.0 / blocks + 1.0 / older)
+                if best is None or score > best[0]:
+                    best = (score, fed, raw, blocks)
+        if best is None:
             raise ValueError(f"{width} blocks have no place for a change")
-        fed, raw, blocks = best_after
-        after = _part(fed, raw, blocks, values_a_block)
-        return _part(self._all[0] - fed, self._all[1] - raw, self._count - blocks, values_a_block), after
+        _, fed, raw, blocks = best
+        older = width - blocks
+        before_n = self._earlier[1] + older * self._values
+        before = Side((all_fed - fed) / older, (self._earlier[0] + all_raw - raw) / before_n, before_n)
+        return before, Side(fed / blocks, raw / (blocks * self._values), blocks * self._values)
+
+    def _totals(self) -> tuple[float, float]:
+        return sum(fed for row in self._rows for fed, _ in row), sum(raw for row in self._rows for _, raw in row)
 
     def to_plain(self) -> dict[str, Any]:
         """The state as JSON values."""
-        return {"rows": [[list(bucket) for bucket in row] for row in self._rows], "all": list(self._all), "count": self._count}
+        rows = [[list(bucket) for bucket in row] for row in self._rows]
+        return {"rows": rows, "values": self._values, "earlier": list(self._earlier)}
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> BlockSums:
@@ -113,14 +109,11 @@ class BlockSums:
         sums = cls()
         try:
             sums._rows = [[(float(fed), float(raw)) for fed, raw in row] for row in plain["rows"]]
-            sums._all = (float(plain["all"][0]), float(plain["all"][1]))
-            sums._count = int(plain["count"])
-        except (KeyError, TypeError, IndexError, ValueError) as error:
+            sums._values = int(plain["values"])
+            total, number = plain["earlier"]
+            sums._earlier = (float(total), int(number))
+        except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not block sums: {error}") from None
         if not sums._rows:
             raise ValueError("not block sums: no rows")
         return sums
-
-
-def _part(fed: float, raw: float, blocks: int, values_a_block: int) -> Part:
-    return Part(fed / blocks, raw / (blocks * values_a_block), blocks * values_a_block)

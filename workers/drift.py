@@ -13,10 +13,10 @@ and is indifferent to tails. 0/1 metrics need no reference: they are fed as they
 The reference sample's lag-one correlation ρ gives the block length (1+ρ)/(1−ρ), up to ``LONGEST_BLOCK``, by which averaging
 leaves about as many independent numbers as ADWIN believes to have; it is 1 for independent values.
 
-**Materiality.** A cut is an alarm when the means before and after, in the metric's own unit, differ by what ``Metric.material``
-asks. If not, the detector goes on with the recent part and the comparison still starts at the last alarm: a slow creep adds up.
+**Materiality.** A change is an alarm when the means before and after, in the metric's own unit, differ by what
+``Metric.material`` asks. "Before" goes back to the last alarm, so that changes too small to matter add up to one that does.
 
-After an alarm the stream starts anew, with a new reference and an empty window, as river does and MOA does not: kept, the
+After a change the stream starts anew, with a new reference and an empty window, as river does and MOA does not: kept, the
 recent part made the same shift alarm two to seven times. Only the profile of the hours stays.
 
 ``bench/drift.py`` measures false alarms and delays; ``docs/drift.md`` quotes them.
@@ -131,11 +131,11 @@ class _Stream:
         self.metric = metric
         self.delta = delta
         self._profile = DayProfile()
+        self._sums = BlockSums()
         self._start()
 
     def _start(self) -> None:
         self._adwin = Adwin(self.delta)
-        self._sums = BlockSums()
         self._arrived: list[tuple[int, float]] = []
         """(time, value) while calibrating, in order of arrival."""
         self._reference: list[float] = []
@@ -157,7 +157,11 @@ class _Stream:
         return None
 
     def _calibrate(self) -> None:
-        """Make what has arrived the reference, and feed it: by construction it has no trend large enough to alarm."""
+        """Make what has arrived the reference, and feed it.
+
+        That cannot raise an alarm: a break that ADWIN would see in so few values correlates them enough for blocks too long to show
+        it. It is noticed afterwards, when the values that come resemble one side only.
+        """
         arrived, self._arrived = self._arrived, []
         self._reference = sorted(value for _, value in arrived)
         # From the ranks as they are: over so few hours the profile explains away correlation that is none of its own.
@@ -181,17 +185,18 @@ class _Stream:
         if len(self._block) < self._length:
             return None
         mean = sum(rank for rank, _ in self._block) / self._length
-        self._sums.add(mean, sum(value for _, value in self._block))
+        self._sums.add(mean, sum(value for _, value in self._block), self._length)
         self._block = []
         return self._cut() if self._adwin.update(mean) else None
 
     def _cut(self) -> dict[str, Any] | None:
-        """The shift that ADWIN has found, if it is material: then the stream starts anew."""
-        before, after = self._sums.split(self._length)
-        if not self.metric.material(before.raw, after.raw):
-            self._sums.keep(self._adwin.width)
-            return None
+        """The shift that ADWIN has found, if it is material. Either way the stream starts anew."""
+        before, after = self._sums.split()
         self._start()
+        if not self.metric.material(before.raw, after.raw):
+            self._sums.restart()
+            return None
+        self._sums = BlockSums()
         return {
             "mean_before": rounded(before.raw),
             "mean_after": rounded(after.raw),
