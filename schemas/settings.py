@@ -46,6 +46,12 @@ class Settings(BaseSettings):
     batch_records: int = Field(256, ge=1, le=5000, description="records a stage takes at once")
     checkpoint_records: int = Field(2000, ge=1, description="records between two snapshots of a stateful stage")
 
+    # Metrics and health. The port has no authentication: leave it on loopback, or put something before it that has.
+    metrics_port: int = Field(0, ge=0, le=65535, description="port of /metrics, /healthz and /readyz; 0: none (9464 is usual)")
+    metrics_host: str = Field("127.0.0.1", min_length=1, description="address that the metrics port listens on")
+    health_stall_s: float = Field(60.0, gt=0, description="silence of a stage with records to read that /healthz calls a failure")
+    health_behind_s: float = Field(60.0, gt=0, description="how long a record may wait before /readyz says not ready")
+
     # Kafka. Secrets are files, never values; they are read when a client is made (a token: at each connection).
     kafka_protocol: Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"] = Field("plaintext", description="security protocol")
     kafka_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = Field(

@@ -64,7 +64,7 @@ class Progress:
     """What a step did: the counts of its batch and what it emitted; ``relayed`` announcements moved from the store's outbox.
 
     ``deliveries`` are the records that decoded. ``handle_s`` is how long the stage worked on them, ``commit_s`` how long the
-    transaction took, both by the wall.
+    transaction took, both by the wall. ``replayed`` records were fed again after a restart, with nothing counted or emitted.
     """
 
     stage: str
@@ -74,6 +74,7 @@ class Progress:
     deliveries: Sequence[Delivery] = ()
     handle_s: float = 0.0
     commit_s: float = 0.0
+    replayed: int = 0
 
 
 class StageWorker:
@@ -186,6 +187,7 @@ class StageWorker:
         if replaying:
             self._handle(batch)
             self._feed_on(batch)
+            self._on_progress(Progress(self.name, StageTally(), replayed=len(batch)))
         elif batch:
             self._live(batch)
         self.in_hand = 0

@@ -1,0 +1,95 @@
+"""Puts the meter, the parts and the port together around a running driver."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+from gateway.metrics import catalogue
+from gateway.metrics.collector import BrainCollector, Part, Sample
+from gateway.metrics.health import Health, judge, look
+from gateway.metrics.log_part import LogPart, WatchedLog
+from gateway.metrics.meter import Meter
+from gateway.metrics.server import MetricsServer
+from schemas.settings import Settings
+from streams.embedded.driver import EmbeddedDriver
+
+
+class InfoPart:
+    """What is running."""
+
+    name = "info"
+
+    def __init__(self, model: str, sqlite: str) -> None:
+        self._labels = (_version(), model, sqlite)
+
+    def samples(self) -> Iterator[Sample]:
+        """One sample that only has labels."""
+        yield Sample(catalogue.INFO, self._labels, 1)
+
+
+def _version() -> str:
+    try:
+        return version("defi-brain")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def make_registry(parts: Sequence[Part]) -> CollectorRegistry:
+    """A registry of its own over the parts and the process: nothing is global, so a process may have several."""
+    registry = CollectorRegistry()
+    registry.register(BrainCollector(parts))
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return registry
+
+
+class Observation:
+    """A driver under observation: its registry, and its health."""
+
+    def __init__(
+        self,
+        log: WatchedLog,
+        driver: EmbeddedDriver,
+        meter: Meter,
+        parts: Sequence[Part] = (),
+        *,
+        stall_s: float = 60.0,
+        behind_s: float = 60.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._log = log
+        self._driver = driver
+        self._meter = meter
+        self._clock = clock
+        self._stall_s = stall_s
+        self._behind_s = behind_s
+        log_part = LogPart(log, driver.in_process, meter.last_commits, meter.started_s, clock)
+        self.registry = make_registry((log_part, meter, *parts))
+
+    def health(self) -> Health:
+        """How it is now. Raises what the log raises when it cannot be read."""
+        stages = look(self._log.lags(), self._driver.in_process(), self._meter.last_commits(), self._meter.started_s, self._clock())
+        return judge(stages, stall_s=self._stall_s, behind_s=self._behind_s)
+
+
+@contextmanager
+def serve(observation: Observation, settings: Settings) -> Iterator[MetricsServer | None]:
+    """The metrics port of the settings, open within the block; None where they want none.
+
+    Raises:
+        BrainError: the address cannot be had.
+    """
+    if not settings.metrics_port:
+        yield None
+        return
+    with MetricsServer(observation.registry, observation.health, settings.metrics_port, settings.metrics_host) as server:
+        yield server
