@@ -104,7 +104,8 @@ class _Apsw:
 
 
 class Connection:
-    """One open database. ``backend`` says which way it was opened, ``has_vec0`` whether vec0 tables work in it."""
+    """One open database. ``backend`` says which way it was opened, ``has_vec0`` whether vec0 tables work in it, ``writing`` whether
+    a transaction is open that may yet be rolled back."""
 
     def __init__(self, driver: _Driver, backend: Backend, path: Path, readonly: bool) -> None:
         self._driver = driver
@@ -113,6 +114,7 @@ class Connection:
         self.path = path
         self.readonly = readonly
         self.has_vec0 = backend != "numpy"
+        self.writing = False
 
     def execute(self, sql: str, params: Params = ()) -> list[Row]:
         """Run one statement; all of its rows.
@@ -153,6 +155,7 @@ class Connection:
         """
         with self._lock:
             self.execute("BEGIN IMMEDIATE")
+            self.writing = True
             try:
                 yield
                 self.execute("COMMIT")
@@ -160,6 +163,8 @@ class Connection:
                 if self._driver.in_transaction():
                     self.execute("ROLLBACK")
                 raise
+            finally:
+                self.writing = False
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

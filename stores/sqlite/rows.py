@@ -13,7 +13,6 @@ from schemas.codec import CONTRACTS
 from schemas.insights import Insight
 from schemas.signals import Signal
 from stores.sqlite.filters import microseconds, ppm
-from stores.sqlite.text import folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +67,6 @@ def insight_columns(insight: Insight) -> dict[str, Any]:
         "simulated": int(insight.simulated),
         "created_us": microseconds(insight.created_ts),
         "validated_us": microseconds(insight.validated_ts),
-        "folded": folded(f"{insight.text}\n{about(insight)}"),
-        "json": insight.to_wire().decode(),
     }
 
 

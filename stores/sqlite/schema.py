@@ -23,8 +23,7 @@ _INSIGHTS = Migration(
     "insights",
     (
         "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
-        # json is the contract and the truth; the columns beside it are for filters and order. Confidence in millionths: exact.
-        # folded is what substring search reads: text, label and key in one, case folded.
+        # What filters and orders read, and no more, so that reading all of it is quick. Confidence in millionths: exact.
         """
         CREATE TABLE insights (
             n INTEGER PRIMARY KEY,
@@ -40,7 +39,13 @@ _INSIGHTS = Migration(
             metric TEXT NOT NULL,
             simulated INTEGER NOT NULL,
             created_us INTEGER NOT NULL,
-            validated_us INTEGER NOT NULL,
+            validated_us INTEGER NOT NULL
+        ) STRICT
+        """,
+        # json is the contract and the truth; folded is what substring search reads: text, label and key in one, case folded.
+        """
+        CREATE TABLE documents (
+            n INTEGER PRIMARY KEY REFERENCES insights (n),
             folded TEXT NOT NULL,
             json TEXT NOT NULL
         ) STRICT

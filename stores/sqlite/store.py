@@ -50,17 +50,21 @@ ACTIVE = InsightFilter()
 # The module's statements are put together from constants; what comes from outside is a parameter, always.
 _RANK = "CASE WHEN :recent THEN 0 ELSE -confidence_ppm END"
 _LIST = f"""
-    SELECT json, {_RANK}, -validated_us, id FROM insights
-    WHERE {INSIGHT_WHERE} AND (:id IS NULL OR ({_RANK}, -validated_us, id) > (:rank, :validated, :id))
-    ORDER BY {_RANK}, -validated_us, id LIMIT :limit
+    WITH page AS MATERIALIZED (
+        SELECT n, {_RANK} AS rank, -validated_us AS validated, id FROM insights
+        WHERE {INSIGHT_WHERE} AND (:id IS NULL OR ({_RANK}, -validated_us, id) > (:rank, :validated, :id))
+        ORDER BY rank, validated, id LIMIT :limit
+    )
+    SELECT json, rank, validated, id FROM page JOIN documents USING (n) ORDER BY rank, validated, id
 """  # noqa: S608
+# CROSS JOIN keeps the order: the text index is asked once. With `rowid IN (SELECT …)` SQLite asks it once for every insight.
 _TEXT = f"""
-    SELECT rowid, -bm25(insights_text) FROM insights_text
-    WHERE insights_text MATCH :match AND rowid IN (SELECT n FROM insights WHERE {INSIGHT_WHERE})
-    ORDER BY bm25(insights_text), rowid LIMIT :k
+    SELECT n, -bm25(insights_text) AS score FROM insights_text CROSS JOIN insights ON n = insights_text.rowid
+    WHERE insights_text MATCH :match AND {INSIGHT_WHERE}
+    ORDER BY score DESC, n LIMIT :k
 """  # noqa: S608
 _SUBSTRING = f"""
-    SELECT n FROM insights JOIN (SELECT value AS word FROM json_each(:words)) ON instr(folded, word)
+    SELECT n FROM insights JOIN documents USING (n) JOIN (SELECT value AS word FROM json_each(:words)) ON instr(folded, word)
     WHERE status = 'active' AND {INSIGHT_WHERE}
     GROUP BY n ORDER BY count(*) DESC, confidence_ppm DESC, n LIMIT :k
 """  # noqa: S608
@@ -157,12 +161,13 @@ class InsightStore:
 
     def get(self, insight_id: str) -> Insight | None:
         """The insight, archived or not."""
-        text = self._connection.one("SELECT json FROM insights WHERE id = ?", (insight_id,))
+        text = self._connection.one("SELECT json FROM insights JOIN documents USING (n) WHERE id = ?", (insight_id,))
         return None if text is None else insight_of(text)
 
     def find(self, prefix: str) -> Insight | None:
         """The one insight whose id is ``prefix`` or begins with it; None where there is none, or more than one."""
-        rows = self._connection.execute("SELECT json FROM insights WHERE substr(id, 1, length(:p)) = :p LIMIT 2", {"p": prefix})
+        sql = "SELECT json FROM insights JOIN documents USING (n) WHERE substr(id, 1, length(:p)) = :p LIMIT 2"
+        rows = self._connection.execute(sql, {"p": prefix})
         return insight_of(rows[0][0]) if len(rows) == 1 else self.get(prefix)
 
     def list(
@@ -223,7 +228,7 @@ class InsightStore:
 
     def _hits(self, found: Sequence[tuple[Any, ...]]) -> tuple[Hit, ...]:
         numbers = orjson.dumps([n for n, _ in found]).decode()
-        sql = "SELECT n, json FROM insights WHERE n IN (SELECT value FROM json_each(?))"
+        sql = "SELECT n, documents.json FROM documents WHERE n IN (SELECT value FROM json_each(?))"
         texts: dict[int, str] = dict(self._connection.execute(sql, (numbers,)))
         return tuple(Hit(insight_of(texts[n]), score) for n, score in found)
 
@@ -271,7 +276,7 @@ class InsightStore:
         Nothing in them depends on a clock, on batches, or on how the keys' records were interleaved. Read inside
         ``snapshot()`` while a writer is at work.
         """
-        for text in self._in_pages("SELECT id, json FROM insights WHERE id > ? ORDER BY id LIMIT 500"):
+        for text in self._in_pages("SELECT id, json FROM insights JOIN documents USING (n) WHERE id > ? ORDER BY id LIMIT 500"):
             yield _insight_line(insight_of(text))
         for text in self._in_pages("SELECT id, json FROM signals WHERE id > ? ORDER BY id LIMIT 500"):
             yield _canonical({"signal": signal_of(text).model_dump(mode="json")})

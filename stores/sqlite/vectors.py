@@ -129,13 +129,13 @@ class VectorIndex:
 
     def _by_matrix(self, query: Vector, k: int, where: dict[str, Any] | None) -> list[tuple[int, float]]:
         numbers, matrix = self._loaded()
+        scores = matrix @ query
         if where is not None:
             passing = np.fromiter((row[0] for row in self._connection.execute(_PASSING, where)), dtype=np.int64)
-            kept = np.isin(numbers, passing)
-            numbers, matrix = numbers[kept], matrix[kept]
+            kept = np.isin(numbers, passing, assume_unique=True)
+            numbers, scores = numbers[kept], scores[kept]
         if len(numbers) == 0:
             return []
-        scores = matrix @ query
         best = np.argsort(-scores, kind="stable")[:k] if k >= len(scores) else np.argpartition(-scores, k)[:k]
         return [(int(numbers[place]), float(scores[place])) for place in best]
 
@@ -148,5 +148,9 @@ class VectorIndex:
                 flat = np.frombuffer(b"".join(row[1] for row in rows), dtype=np.float32)
                 if flat.size != len(rows) * self.dimension:
                     raise StoreError("a stored vector has another length than the store's dimension", hint="`defi-brain rebuild`")
-                self._matrix = (seq, numbers, flat.reshape(len(rows), self.dimension))
-        return self._matrix[1], self._matrix[2]
+                loaded = (seq, numbers, flat.reshape(len(rows), self.dimension))
+                if self._connection.writing:  # what is read here may be rolled back, and its number given to something else
+                    self._matrix = None
+                    return loaded[1:]
+                self._matrix = loaded
+        return self._matrix[1:]

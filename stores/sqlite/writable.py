@@ -45,14 +45,18 @@ class RefusedOperation:
 
 _PUT_INSIGHT = """
     INSERT INTO insights (id, revision, category, status, confidence_ppm, key, tool, chain, pair, metric, simulated, created_us,
-        validated_us, folded, json)
+        validated_us)
     VALUES (:id, :revision, :category, :status, :confidence_ppm, :key, :tool, :chain, :pair, :metric, :simulated, :created_us,
-        :validated_us, :folded, :json)
+        :validated_us)
     ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, category = excluded.category, status = excluded.status,
         confidence_ppm = excluded.confidence_ppm, key = excluded.key, tool = excluded.tool, chain = excluded.chain,
         pair = excluded.pair, metric = excluded.metric, simulated = excluded.simulated, created_us = excluded.created_us,
-        validated_us = excluded.validated_us, folded = excluded.folded, json = excluded.json
+        validated_us = excluded.validated_us
     RETURNING n
+"""
+_PUT_DOCUMENT = """
+    INSERT INTO documents (n, folded, json) VALUES (?, ?, ?)
+    ON CONFLICT (n) DO UPDATE SET folded = excluded.folded, json = excluded.json
 """
 
 
@@ -93,13 +97,13 @@ class Transaction:
             BadQuery: the vector is refused.
         """
         n = int(self._connection.one(_PUT_INSIGHT, insight_columns(insight)))
+        words, subject = folded(insight.text), folded(about(insight))
+        self._connection.execute(_PUT_DOCUMENT, (n, f"{words}\n{subject}", insight.to_wire().decode()))
         self._connection.execute("DELETE FROM insights_text WHERE rowid = ?", (n,))
         if insight.status is not InsightStatus.ACTIVE:
             self._vectors.drop(n)
             return
-        self._connection.execute(
-            "INSERT INTO insights_text (rowid, text, about) VALUES (?, ?, ?)", (n, folded(insight.text), folded(about(insight)))
-        )
+        self._connection.execute("INSERT INTO insights_text (rowid, text, about) VALUES (?, ?, ?)", (n, words, subject))
         if vector is not None:
             self._vectors.put(n, vector)
         elif not self._vectors.has(n):
@@ -198,7 +202,7 @@ class WritableInsightStore(InsightStore):
 
     def current(self, insight_ids: Iterable[str]) -> dict[str, Insight]:
         """Those of the insights that exist, by id."""
-        sql = "SELECT id, json FROM insights WHERE id IN (SELECT value FROM json_each(?))"
+        sql = "SELECT id, json FROM insights JOIN documents USING (n) WHERE id IN (SELECT value FROM json_each(?) AS wanted)"
         return {found: insight_of(json) for found, json in self._connection.execute(sql, (_list(insight_ids),))}
 
     def applied_at(self, op_ids: Iterable[str]) -> dict[str, Place]:

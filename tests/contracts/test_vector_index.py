@@ -160,6 +160,11 @@ def test_what_is_rolled_back_is_not_found(filled: WritableInsightStore) -> None:
         fail_halfway()
     assert filled.knn(EMBEDDER.vector(changed.text), 1)[0].score < 0.99
     assert filled.knn(EMBEDDER.vector(insight(7).text), 1)[0].insight == insight(7)
+    with pytest.raises(ZeroDivisionError):
+        fail_halfway()
+    fill(filled, [insight(7, text="Committed instead.")])
+    assert filled.knn(EMBEDDER.vector(changed.text), 1)[0].score < 0.99
+    assert filled.knn(EMBEDDER.vector("Committed instead."), 1)[0].score == pytest.approx(1, abs=1e-6)
 
 
 def test_readers_see_each_commit(backend: Backend, filled: WritableInsightStore, tmp_path: Path) -> None:
