@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -109,19 +110,19 @@ class Runs:
 
 
 @contextmanager
-def worker(settings: Settings, store: Path, stages: str, **more: object) -> Iterator[subprocess.Popen[str]]:
+def worker(settings: Settings, store: Path, stages: str, **more: object) -> Iterator[subprocess.Popen[bytes]]:
     """A process that runs stages until it is told to stop (SIGTERM, at the latest at the end of the block)."""
     plain = json.dumps({**settings.plain(), **more})
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.kafka_runs", plain, str(store), stages], stderr=subprocess.PIPE, text=True, cwd=ROOT
-    )
+    command = [sys.executable, "-m", "tests.support.kafka_runs", plain, str(store), stages]
+    with store.with_name(f"worker-{time.monotonic_ns()}.log").open("wb") as told:  # a pipe that nobody reads would fill up
+        process = subprocess.Popen(command, stderr=told, cwd=ROOT)
     try:
         yield process
     finally:
         process.send_signal(signal.SIGCONT)
         process.terminate()
         try:
-            process.communicate(timeout=60)
+            process.wait(timeout=60)
         finally:
             process.kill()
 
