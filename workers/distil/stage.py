@@ -18,7 +18,7 @@ from schemas.claims import Evidence
 from schemas.episodes import Episode
 from schemas.identity import content_id
 from schemas.operations import AddInsight, ArchiveInsight, DownvoteInsight, EditInsight, UpvoteInsight
-from schemas.topics import EPISODES_RECORDED, OPERATIONS
+from schemas.topics import EPISODES_RECORDED, OPERATIONS, Topic
 from workers.clock import PartitionClock, Verdict
 from workers.distil.category import category
 from workers.distil.keystate import Added, Change, KeyState, Retired
@@ -50,8 +50,8 @@ class DistilStage:
     """
 
     name = "distil"
-    inputs = (EPISODES_RECORDED,)
-    outputs = (OPERATIONS,)
+    inputs: tuple[Topic, ...] = (EPISODES_RECORDED,)
+    outputs: tuple[Topic, ...] = (OPERATIONS,)
 
     def __init__(
         self,

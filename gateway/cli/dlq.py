@@ -1,0 +1,77 @@
+"""``dlq list|show``: what could not be processed, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import click
+
+from gateway.cli.output import fail, json_option, plain_errors, print_json, print_table
+from gateway.settings import load_settings
+from schemas.dead_letters import DeadLetter
+
+
+@click.group()
+def dlq() -> None:
+    """Read the dead letters: rejected records with their original bytes."""
+
+
+@dlq.command("list")
+@click.option("--reason", help="Only this reason.")
+@click.option("--stage", help="Only what this stage refused.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most this many, newest last.")
+@json_option
+@click.pass_obj
+@plain_errors
+def list_letters(arguments: dict[str, str | None], reason: str | None, stage: str | None, limit: int, as_json: bool) -> None:
+    """List dead letters, with a count for each reason."""
+    from gateway.composition import open_log
+    from streams.dead_letters import dead_letters
+
+    with open_log(load_settings(**arguments)) as log:
+        letters = list(dead_letters(log, stage=stage, reason=reason))
+    reasons = Counter(letter.reason for letter in letters)
+    shown = letters[-limit:]
+    if as_json:
+        document = {"total": len(letters), "reasons": dict(sorted(reasons.items())), "letters": [_plain(one) for one in shown]}
+        print_json(document)
+        return
+    if not letters:
+        click.echo("no dead letters")
+        return
+    rows = [(one.id[:8], one.stage, one.reason, f"{one.topic}/{one.partition}@{one.offset}", one.detail) for one in shown]
+    print_table(("id", "stage", "reason", "from", "detail"), rows)
+    click.echo(f"{len(letters)} in all: " + ", ".join(f"{count} {name}" for name, count in reasons.most_common()))
+
+
+@dlq.command()
+@click.argument("letter_id")
+@click.option("--raw", is_flag=True, help="Write the original value's bytes, and nothing else, to stdout.")
+@json_option
+@click.pass_obj
+@plain_errors
+def show(arguments: dict[str, str | None], letter_id: str, raw: bool, as_json: bool) -> None:
+    """Show one dead letter; LETTER_ID may be the first characters of an id."""
+    from gateway.composition import open_log
+    from streams.dead_letters import find_dead_letter
+
+    with open_log(load_settings(**arguments)) as log:
+        letter = find_dead_letter(log, letter_id)
+    if letter is None:
+        fail(f"no single dead letter has an id that starts with {letter_id!r}", hint="defi-brain dlq list shows the ids")
+    if raw:
+        click.get_binary_stream("stdout").write(letter.value or b"")
+    elif as_json:
+        print_json(_plain(letter))
+    else:
+        for name, value in _plain(letter).items():
+            click.echo(f"{name + ':':<17}{value}")
+
+
+def _plain(letter: DeadLetter) -> dict[str, object]:
+    """A letter for people: bytes as text where they are text, escaped where not."""
+    plain = letter.model_dump(mode="json", exclude={"key", "value", "headers"})
+    for name, data in (("key", letter.key), ("value", letter.value)):
+        plain[name] = None if data is None else data.decode("utf-8", "backslashreplace")
+    plain["headers"] = {name: data.decode("utf-8", "backslashreplace") for name, data in letter.headers}
+    return plain

@@ -1,0 +1,54 @@
+"""Settings: precedence, sources, refusals in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.settings import load_settings, sources
+from schemas.errors import BrainError
+
+
+def test_an_argument_beats_the_environment_beats_the_file_beats_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "brain.toml"
+    config.write_text('data_dir = "from-file"\nbatch_records = 11\nmodel_batch = 4\n')
+    monkeypatch.setenv("DEFI_BRAIN_CONFIG", str(config))
+    monkeypatch.setenv("DEFI_BRAIN_BATCH_RECORDS", "12")
+    settings = load_settings(data_dir="from-argument", broker=None)
+    assert (str(settings.data_dir), settings.batch_records, settings.model_batch) == ("from-argument", 12, 4)
+    origin = sources(data_dir="from-argument")
+    assert origin["data_dir"] == "argument"
+    assert origin["batch_records"] == "environment"
+    assert origin["model_batch"] == str(config)
+    assert origin["window_hours"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("toml", "said"),
+    [
+        ('broker = "redis://x"', "embedded://PATH or kafka://HOST:PORT"),
+        ("batch_records = 0", "batch_records"),
+        ("no_such_setting = 1", "no_such_setting"),
+        ("batch_records = ", "brain.toml"),
+    ],
+)
+def test_a_bad_setting_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toml: str, said: str) -> None:
+    config = tmp_path / "brain.toml"
+    config.write_text(toml)
+    monkeypatch.setenv("DEFI_BRAIN_CONFIG", str(config))
+    with pytest.raises(BrainError, match=said):
+        load_settings()
+
+
+def test_a_missing_configuration_file_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEFI_BRAIN_CONFIG", "no-such-file.toml")
+    with pytest.raises(BrainError, match=r"no-such-file\.toml"):
+        load_settings()
+
+
+def test_where_the_log_is(tmp_path: Path) -> None:
+    assert load_settings(data_dir=str(tmp_path)).log_path == tmp_path / "log.db"
+    assert load_settings(broker="embedded://elsewhere/log.db").log_path == Path("elsewhere/log.db")
