@@ -18,7 +18,7 @@ from streams.embedded.worker import Progress, StageSlot
 from streams.kafka.agents import Agent
 from streams.kafka.client import faust_credentials, group_of, servers_of
 from streams.kafka.folds import Fold
-from streams.kafka.lag import lags
+from streams.kafka.lag import Reads, lags
 from streams.kafka.log import require_cluster
 from streams.kafka.member import MAX_POLL_S, Hook, Member, Surroundings
 from streams.kafka.sinks import Sink
@@ -105,7 +105,7 @@ async def run_app(app: faust.App, settings: Settings, stop: asyncio.Event) -> No
         raise app.failure.error
 
 
-async def run_until_idle(app: faust.App, settings: Settings, stages: Sequence[Stage], poll_s: float = 0.25) -> None:
+async def run_until_idle(app: faust.App, settings: Settings, stages: Sequence[Reads], poll_s: float = 0.25) -> None:
     """Run an application until ``stages`` (its own or also other processes') have read all there is.
 
     Raises:

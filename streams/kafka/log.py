@@ -96,12 +96,10 @@ class KafkaLog:
 
         Raises:
             UnknownTopic: a topic or partition that the log does not have; nothing is appended.
-            LogError: a record has neither key nor value, or the brokers would not take the batch.
+            LogError: the brokers would not take the batch; a record may be over the topic's ``max.message.bytes``.
         """
         for record in batch:
             self._check(record.topic, record.partition or 0)
-            if record.key is None and record.value is None:
-                raise LogError("a Kafka record has a key, a value or both")
         return self._run(self._clients.append(batch))
 
     def read(self, topic: str, partition: int, offset: int, limit: int, max_bytes: int = MAX_READ_BYTES) -> list[Record]:
