@@ -1,9 +1,9 @@
 """kill -9 at random moments of an ingest, a restart each time: is the brain the same as that of an undisturbed run?
 
-``python -m bench.kills [--kills 20] [--events 3000] [--seed 1]`` simulates a market, ingests it once undisturbed, then ingests it
-again in a process that is killed at moments drawn at random over the undisturbed run's length, until ``--kills`` kills are
-done, and lets the last run finish. Prints each kill's moment and both fingerprints; exit code 1 when they differ, or when rebuilding
-from the disturbed log gives another.
+``python -m bench.kills [--kills 20] [--events 3000] [--seed 1]`` simulates a market, ingests it once undisturbed, then again in
+a process that is killed at moments drawn at random over the undisturbed run's length, until ``--kills`` kills are done, and lets
+the last run finish. Prints each kill's moment and the fingerprints; exit code 1 when they differ, or when rebuilding from the
+disturbed log gives another.
 """
 
 from __future__ import annotations

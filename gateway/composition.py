@@ -8,10 +8,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from streams.stages.embed import ReflectEmbed
-from streams.stages.episodes import EpisodeSink
-from workers.signals import SignalsStage
-
 from schemas.errors import BrainError
 from schemas.settings import Settings
 from stores.embedding import CachedEmbedder, open_model
@@ -21,9 +17,12 @@ from streams.embedded.driver import EmbeddedDriver
 from streams.embedded.log import EmbeddedLog
 from streams.embedded.worker import Progress, StageSlot
 from streams.relay import Relay
+from streams.stages.embed import ReflectEmbed
+from streams.stages.episodes import EpisodeSink
 from streams.stages.writer import InsightWriter
 from workers.distil.stage import DistilStage
 from workers.ports import Embedder
+from workers.signals import SignalsStage
 
 NO_BRAIN = "run defi-brain demo or ingest first, or name another folder with --data-dir or DEFI_BRAIN_DATA_DIR"
 

@@ -25,8 +25,9 @@ class InsightStatus(StrEnum):
 class Insight(Contract):
     """One thing the brain believes, and how much.
 
-    ``revision`` counts applied operations, from 1 (ADD). Times are event times. ``claim`` and ``evidence`` are absent only on
-    what people state themselves.
+    ``revision`` counts applied operations, from 1 (ADD). Times are event times. ``evidence`` is what the words rest on: every
+    number in them is in it (law 7). ``latest`` is what the last vote rested on, which may say otherwise. ``claim`` and
+    ``evidence`` are absent only on what people state themselves.
     """
 
     wire_name: ClassVar[str] = "insight"
@@ -41,6 +42,7 @@ class Insight(Contract):
     label: Label
     claim: Claim | None = None
     evidence: Evidence | None = None
+    latest: Evidence | None = None
     importance: Annotated[float, Field(ge=0, le=1)] = 0.0
     upvotes: int = 0
     downvotes: int = 0

@@ -93,15 +93,15 @@ def _changes(insight: Insight, operation: UpvoteInsight | DownvoteInsight | Edit
         return {"status": InsightStatus.ARCHIVED}
     changes: dict[str, Any] = {"validated_ts": max(insight.validated_ts, operation.ts)}
     if operation.evidence is not None:
-        changes["evidence"] = operation.evidence
+        changes["latest"] = operation.evidence
     match operation:
         case UpvoteInsight():
             return changes | {"confidence": _moved(insight, UPVOTE_STEP), "upvotes": insight.upvotes + 1}
         case DownvoteInsight():
             return changes | {"confidence": _moved(insight, DOWNVOTE_STEP), "downvotes": insight.downvotes + 1}
         case EditInsight():
-            claim = operation.claim or insight.claim
-            return changes | {"text": operation.text, "claim": claim, "edits": insight.edits + 1}
+            said = {"text": operation.text, "claim": operation.claim or insight.claim, "edits": insight.edits + 1}
+            return changes | said | {"evidence": operation.evidence or insight.evidence}
         case _:
             assert_never(operation)
 

@@ -107,6 +107,7 @@ def show(arguments: dict[str, str | None], insight_id: str, as_json: bool) -> No
         return
     click.echo(insight.text)
     click.echo()
+    latest = insight.latest
     n, effect = evidence_cells(insight)
     for name, value in (
         ("id", insight.id),
@@ -115,6 +116,7 @@ def show(arguments: dict[str, str | None], insight_id: str, as_json: bool) -> No
         ("group", f"{insight.label} — {insight.key}"),
         ("episodes", n),
         ("effect", f"{effect} {insight.evidence.kind if insight.evidence else ''}"),
+        ("latest", f"{latest.effect:+.2f} [{latest.low:+.2f}, {latest.high:+.2f}], n = {latest.n}" if latest else "-"),
         ("validated", iso(insight.validated_ts)),
     ):
         click.echo(f"{name + ':':<13}{value}")

@@ -314,7 +314,8 @@ def _insight_line(insight: Insight) -> bytes:
 
 
 _FINGERPRINTED = {
-    "id", "text", "category", "confidence", "status", "key", "claim", "evidence", "upvotes", "downvotes", "edits", "revision"
+    "id", "text", "category", "confidence", "status", "key", "claim", "evidence", "latest", "upvotes", "downvotes", "edits",
+    "revision",
 }  # fmt: skip
 
 

@@ -75,10 +75,12 @@ def test_losing_all_confidence_keeps_the_insight_active() -> None:
     assert (made.status, made.downvotes, made.confidence) == (InsightStatus.ACTIVE, 5, Decimal(0))
 
 
-def test_votes_take_their_evidence_and_keep_the_old_where_they_have_none() -> None:
+def test_a_vote_brings_its_own_evidence_and_leaves_the_words_theirs() -> None:
     added = add("i", evidence=evidence(0.5))
-    assert fold(added, op("UPVOTE", "i", "u", evidence=evidence(0.25))).evidence == evidence(0.25)
-    assert fold(added, op("DOWNVOTE", "i", "d")).evidence == evidence(0.5)
+    voted = fold(added, op("UPVOTE", "i", "u", evidence=evidence(0.25)))
+    assert (voted.evidence, voted.latest) == (evidence(0.5), evidence(0.25))
+    unfounded = fold(added, op("DOWNVOTE", "i", "d"))
+    assert (unfounded.evidence, unfounded.latest) == (evidence(0.5), None)
 
 
 def test_edit_changes_words_claim_and_evidence_and_not_confidence() -> None:
