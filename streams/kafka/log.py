@@ -320,10 +320,10 @@ class _Clients:
 
 
 def _within(records: list[Record], max_bytes: int) -> list[Record]:
-    """The first records of up to ``max_bytes`` of values; at least one."""
+    """The first records, up to the one whose value takes the sum to ``max_bytes``."""
     total = 0
-    for count, record in enumerate(records):
+    for count, record in enumerate(records, 1):
         total += len(record.value or b"")
-        if total > max_bytes and count:
+        if total >= max_bytes:
             return records[:count]
     return records

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from streams.embedded.log import EmbeddedLog
 from streams.kafka.client import group_of
 from streams.kafka.log import KafkaLog
 from streams.publisher import Publisher
-from tests.support.kafka import any_broker, fresh_topics, own_broker, settings_for
+from tests.support.kafka import fresh_topics, own_broker, settings_for, shared_broker
 from tests.support.kafka_checks import Seen, everything, nothing_lost
 from tests.support.kafka_runs import ALL, STEPS, Runs, worker
 from tests.support.streams import Store, execution, fill, pipeline
@@ -28,15 +28,9 @@ STATIC = {"kafka_instance": "one"}
 """A member of a known name that comes back takes its place at once: nobody waits for the session of the dead one to end."""
 
 
-@pytest.fixture(scope="module")
-def broker_address() -> Iterator[str]:
-    with any_broker() as address:
-        yield address
-
-
 @pytest.fixture
-def kafka(broker_address: str, tmp_path: Path) -> Settings:
-    settings = settings_for(broker_address, tmp_path, **SMALL)
+def kafka(tmp_path: Path) -> Settings:
+    settings = settings_for(shared_broker(), tmp_path, **SMALL)
     fresh_topics(settings)
     return settings
 

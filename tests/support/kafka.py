@@ -6,12 +6,14 @@ Where neither can be had a test is skipped with one line, except in CI, where it
 from __future__ import annotations
 
 import asyncio
+import atexit
+import functools
 import os
 import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -47,15 +49,16 @@ def own_broker(**options: object) -> Iterator[LocalBroker]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextmanager
-def any_broker() -> Iterator[str]:
-    """The address of a broker that tests share."""
+@functools.cache
+def shared_broker() -> str:
+    """``HOST:PORT`` of the broker that tests share: started when it is first asked for, gone with the test run."""
     named = os.environ.get("DEFI_BRAIN_TEST_BROKER", "").removeprefix("kafka://")
     if named:
-        yield named
-        return
-    with own_broker() as broker:
-        yield broker.address
+        return named
+    running = ExitStack()
+    broker = running.enter_context(own_broker())
+    atexit.register(running.close)
+    return broker.address
 
 
 def settings_for(address: str, folder: Path, **more: object) -> Settings:
