@@ -1,0 +1,9 @@
+"""Episodes in LanceDB: written in batches by one process, searched by words and by meaning from any."""
+
+from stores.episodes.errors import EpisodeStoreError
+from stores.episodes.filters import EpisodeFilter
+from stores.episodes.merge import Effect
+from stores.episodes.store import EpisodeStore, Hit, StoreStats
+from stores.episodes.writable import WritableEpisodeStore
+
+__all__ = ["Effect", "EpisodeFilter", "EpisodeStore", "EpisodeStoreError", "Hit", "StoreStats", "WritableEpisodeStore"]

@@ -1,0 +1,82 @@
+"""What a record does to the episode that is kept under its id: pure, and the same on every replay.
+
+An id is one event's. Records about it come in the log's order: perhaps pending, then final; perhaps retracted by a chain
+reorganisation (``removed``), perhaps mined again in another block. The newest version that changes something is kept::
+
+    kept ↓ / record →        pending      final                       removed
+    nothing                  INSERTED     INSERTED                    INSERTED
+    pending                  DUPLICATE    UPDATED                     UPDATED
+    final                    DUPLICATE    DUPLICATE                   UPDATED
+    retracted                DUPLICATE    UPDATED if another block    DUPLICATE
+
+Each row remembers the places in the log of the records that made it what it is. A record from one of these places is that same
+record again, delivered after a crash between the store's write and the driver's commit: REPLAYED. So counts come out the same
+whether or not somebody was killed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from schemas.events import Status, ToolExecution
+
+
+class Effect(StrEnum):
+    """What became of a record."""
+
+    INSERTED = "inserted"
+    UPDATED = "updated"
+    DUPLICATE = "duplicate"
+    REPLAYED = "replayed"
+
+
+class Place(Protocol):
+    """Where a record stands in its topic."""
+
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is known of a row for judging the next record. ``places`` as in :func:`place_text`, oldest first."""
+
+    pending: bool
+    retracted: bool
+    block_hash: str | None
+    places: tuple[str, ...]
+
+
+def place_text(place: Place) -> str:
+    """A place as it is kept: ``partition:offset``."""
+    return f"{place.partition}:{place.offset}"
+
+
+def judge(kept: Kept | None, place: Place, event: ToolExecution) -> Effect:
+    """What the record at ``place`` does to what is kept."""
+    if kept is None:
+        return Effect.INSERTED
+    if place_text(place) in kept.places:
+        return Effect.REPLAYED
+    if event.removed:
+        return Effect.DUPLICATE if kept.retracted else Effect.UPDATED
+    if event.status is Status.PENDING:
+        return Effect.DUPLICATE
+    if kept.retracted:
+        mined_again = event.block_hash is not None and event.block_hash != kept.block_hash
+        return Effect.UPDATED if mined_again else Effect.DUPLICATE
+    return Effect.UPDATED if kept.pending else Effect.DUPLICATE
+
+
+def after(kept: Kept | None, place: Place, event: ToolExecution) -> Kept:
+    """What is kept once a record that inserts or updates has been taken."""
+    return Kept(
+        pending=event.status is Status.PENDING,
+        retracted=event.removed,
+        block_hash=event.block_hash,
+        places=(*(kept.places if kept else ()), place_text(place)),
+    )

@@ -1,0 +1,144 @@
+"""One LanceDB table of the store, and all that is said to LanceDB about it.
+
+A table is searchable from its first row on: the text index is made with the first rows (made on an empty table it would cover
+nothing), and rows that came after it was last brought up to date are searched one by one until it is again.
+
+The text index keeps tokens of any length (LanceDB drops those over 40 characters, and an address has 42), does not stem (USDS is
+not USD), keeps stop words ("not" turns a sentence round), and keeps no positions (with them LanceDB 0.32 and later may fail to
+compact). Row ids are stable: without them every compaction rewrites the whole text index to renumber it, which doubles its price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stores.episodes.filters import with_ids
+from stores.episodes.merge import Kept
+from stores.episodes.rows import JUDGED, SHOWN, to_kept
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TEXT_LIMIT = 4000
+"""Characters of a query's text that are searched for: each word costs, and nobody means more."""
+_TEXT = "reflection"
+
+
+NEW_TABLE = {"new_table_enable_stable_row_ids": "true"}
+"""Storage options that a table is made with."""
+
+
+class Segment:
+    """A table. ``rows`` are plain dictionaries of column values."""
+
+    def __init__(self, name: str, table: Any) -> None:
+        self.name = name
+        self._table = table
+        self._text_index = False
+
+    # --- reading
+
+    def count(self) -> int:
+        """Rows now."""
+        return int(self._table.count_rows())
+
+    def scan(self, columns: Sequence[str], where: Any = None) -> Iterator[dict[str, Any]]:
+        """Every row that fits, in batches, so that memory does not grow with the table."""
+        query = self._table.search().select(list(columns))
+        if where is not None:
+            query = query.where(where)
+        for batch in query.to_batches(batch_size=1024):
+            yield from batch.to_pylist()
+
+    def kept(self, ids: list[str]) -> dict[str, Kept]:
+        """What is kept under these ids, by one query."""
+        query = self._table.search().where(with_ids(ids)).select(list(JUDGED)).limit(len(ids))
+        return {row["id"]: to_kept(row) for row in query.to_arrow().to_pylist()}
+
+    def first(self, where: Any, columns: Sequence[str], limit: int = 1) -> list[dict[str, Any]]:
+        """Up to ``limit`` rows that fit."""
+        rows: list[dict[str, Any]] = self._table.search().where(where).select(list(columns)).limit(limit).to_arrow().to_pylist()
+        return rows
+
+    def by_text(self, text: str, where: Any, limit: int) -> list[dict[str, Any]]:
+        """The best rows by BM25 over the reflection, with ``_score``. Any text will do; text without a word finds nothing."""
+        from lancedb.query import MatchQuery
+
+        words = text.encode("utf-8", "replace").decode().replace("\x00", " ")[:TEXT_LIMIT]
+        if not any(ch.isalnum() for ch in words) or not self._has_text_index():
+            return []
+        return self._best(self._table.search(MatchQuery(words, _TEXT), query_type="fts"), "_score", where, limit)
+
+    def by_vector(self, vector: npt.NDArray[np.float32], where: Any, limit: int) -> list[dict[str, Any]]:
+        """The nearest rows by cosine, exactly, with ``_distance``."""
+        query = self._table.search(vector, vector_column_name="vector").distance_type("cosine")
+        return self._best(query, "_distance", where, limit)
+
+    def _best(self, query: Any, score: str, where: Any, limit: int) -> list[dict[str, Any]]:
+        if where is not None:
+            query = query.where(where)
+        rows: list[dict[str, Any]] = query.limit(limit).select([*SHOWN, score]).to_arrow().to_pylist()
+        return rows
+
+    def ends(self) -> dict[int, int]:
+        """The offset after the last that left a trace here, by partition of the log."""
+        ends: dict[int, int] = {}
+        for batch in self._table.search().select(["log_partition", "log_offset"]).to_batches(batch_size=8192):
+            partitions, offsets = (batch.column(name).to_numpy() for name in ("log_partition", "log_offset"))
+            for partition in np.unique(partitions):
+                last = int(offsets[partitions == partition].max())
+                ends[int(partition)] = max(last + 1, ends.get(int(partition), 0))
+        return ends
+
+    def fragments(self) -> int:
+        """Data files that the newest version consists of."""
+        return int(self._table.stats()["fragment_stats"]["num_fragments"])
+
+    def bytes(self) -> int:
+        """Size of the newest version's data."""
+        return int(self._table.stats()["total_bytes"])
+
+    # --- writing, by the one writer
+
+    def add(self, rows: pa.Table) -> None:
+        """Append rows, all or nothing. The ids must be new."""
+        self._table.add(rows)
+
+    def replace(self, rows: pa.Table) -> None:
+        """Replace the rows that have the same ids, all or nothing."""
+        self._table.merge_insert("id").when_matched_update_all().execute(rows)
+
+    def make_text_index(self) -> None:
+        """Make the text index where it is missing and there are rows."""
+        if not self._has_text_index() and self.count():
+            from lancedb.index import FTS
+
+            options = FTS(max_token_length=None, with_position=False, stem=False, remove_stop_words=False)
+            self._table.create_index(_TEXT, config=options)
+
+    def make_id_index(self) -> None:
+        """Index the ids: for a table that takes no more rows but is asked about every batch's."""
+        if "id_idx" not in self._indexes():
+            from lancedb.index import BTree
+
+            self._table.create_index("id", config=BTree())
+
+    def optimize(self, keep: timedelta, *, remove_strays: bool = False) -> None:
+        """Merge fragments, bring indexes up to date, remove versions older than ``keep``.
+
+        ``remove_strays`` also removes what no version refers to, as a killed writer leaves it; nobody may be writing meanwhile.
+        """
+        self._table.optimize(cleanup_older_than=keep, delete_unverified=remove_strays)
+
+    def _has_text_index(self) -> bool:
+        """Asked of the table until it is there; nobody ever drops it."""
+        self._text_index = self._text_index or f"{_TEXT}_idx" in self._indexes()
+        return self._text_index
+
+    def _indexes(self) -> set[str]:
+        return {index.name for index in self._table.list_indices()}

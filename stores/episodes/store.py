@@ -1,0 +1,248 @@
+"""Reading episodes, from any process.
+
+The store is a row of **segments**, each a LanceDB table of some 32,000 episodes; the last takes new rows, the others are closed.
+The reason is compaction: LanceDB rewrites a whole table to merge in a few new fragments (its target is a million rows a fragment,
+and Python cannot set it), so in one table the price of a new row grows with all rows before it, and so does the memory of every
+compaction. A segment bounds both. Searches ask each segment and merge.
+
+Scores of text are BM25 with each segment's own word counts; segments are large enough that these hardly differ.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from schemas.episodes import Episode
+from stores.episodes.engine import connect
+from stores.episodes.errors import EpisodeStoreError
+from stores.episodes.filters import EpisodeFilter, expression, with_id_prefix, with_ids
+from stores.episodes.fusion import DEFAULT_RECIPE, RECIPES
+from stores.episodes.layout import REBUILD, Header, header_stamp, read_header
+from stores.episodes.rows import REMEMBERED, SHOWN, WHOLE, canonical, to_episode
+from stores.episodes.segment import Segment
+
+Vector = npt.NDArray[np.float32]
+EmbedderInfo = tuple[str, int]
+"""An embedder's model id and dimension."""
+
+MAX_HITS = 1000
+_DEPTH = 50
+_ANY = EpisodeFilter()
+
+
+class Embedder(Protocol):
+    """What embeds a question."""
+
+    def embed(self, texts: Sequence[str]) -> Vector: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """An episode found, without its numbers; ``score`` is greater for better and comparable within one result only."""
+
+    score: float
+    id: str
+    key: str
+    tool: str
+    chain: str
+    pair: str
+    label: str
+    ts: datetime
+    action: str
+    status: str
+    failed: bool
+    importance: float
+    regime: str | None
+    simulated: bool
+    retracted: bool
+    reflection: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStats:
+    """Size of the store; ``disk_bytes`` includes indexes and versions not yet removed."""
+
+    rows: int
+    segments: int
+    fragments: int
+    data_bytes: int
+    disk_bytes: int
+
+
+class EpisodeStore:
+    """Episodes for reading; always the newest version of whatever a writer has committed. Safe to share between threads."""
+
+    def __init__(self, folder: Path, header: Header) -> None:
+        self._folder = folder
+        self._header = header
+        self._stamp = header_stamp(folder)
+        self._connection = connect(folder)
+        self._opened: dict[str, Segment] = {}
+
+    @classmethod
+    def open(cls, folder: Path, info: EmbedderInfo | None = None) -> Self:
+        """Open a store for reading.
+
+        Raises:
+            EpisodeStoreError: there is none, or it was made with another model or dimension than ``info`` says.
+        """
+        header = read_header(folder)
+        check_made_by(folder, header, info)
+        return cls(folder, header)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the tables."""
+        self._opened.clear()
+
+    @property
+    def model_id(self) -> str:
+        """The model whose vectors these are."""
+        return self._header.model_id
+
+    @property
+    def dimension(self) -> int:
+        """The vectors' dimension."""
+        return self._header.dimension
+
+    def count(self) -> int:
+        """Episodes kept, retracted and pending ones included. Costs a fifth of a millisecond a segment."""
+        return sum(segment.count() for segment in self._segments())
+
+    def get(self, episode_id: str) -> Episode | None:
+        """An episode by its id, whatever its status."""
+        for segment in self._segments():
+            for row in segment.first(with_ids([episode_id]), WHOLE):
+                return to_episode(row)
+        return None
+
+    def find(self, prefix: str) -> Episode | None:
+        """The one episode whose id starts with ``prefix``; None where there is none or more than one."""
+        where = with_id_prefix(prefix)
+        if where is None:
+            return None
+        found = [row for segment in self._segments() for row in segment.first(where, WHOLE, limit=2)]
+        return to_episode(found[0]) if len(found) == 1 else None
+
+    def search_text(self, text: str, wanted: EpisodeFilter = _ANY, *, limit: int = 10) -> list[Hit]:
+        """The best by BM25 over the reflections. Any text is a valid query; one without words finds nothing.
+
+        Raises:
+            ValueError: ``limit`` is not in 1 … 1000, or the filter has a moment without a zone.
+        """
+        where = expression(wanted)
+        return self._best(lambda one: one.by_text(text, where, _bounded(limit)), lambda row: float(row["_score"]), limit)
+
+    def search_vector(self, vector: Vector, wanted: EpisodeFilter = _ANY, *, limit: int = 10) -> list[Hit]:
+        """The nearest by cosine, exactly; the score is the cosine.
+
+        Raises:
+            ValueError: see :meth:`search_text`, or the vector is of another dimension, zero or not finite.
+        """
+        query = np.asarray(vector, dtype=np.float32)
+        if query.shape != (self.dimension,) or not np.isfinite(query).all() or not query.any():
+            raise ValueError(f"a query vector has {self.dimension} finite numbers, not all zero")
+        where = expression(wanted)
+        return self._best(
+            lambda one: one.by_vector(query, where, _bounded(limit)), lambda row: 1.0 - float(row["_distance"]), limit
+        )
+
+    def search(
+        self, text: str, embedder: Embedder, wanted: EpisodeFilter = _ANY, *, limit: int = 10, recipe: str = DEFAULT_RECIPE
+    ) -> list[Hit]:
+        """The best by words and by meaning, put together by a recipe of ``fusion.RECIPES``.
+
+        Raises:
+            ValueError: see :meth:`search_text`; or an unknown recipe.
+        """
+        if recipe not in RECIPES:
+            raise ValueError(f"recipes are {', '.join(RECIPES)}")
+        depth = min(MAX_HITS, max(_DEPTH, 5 * _bounded(limit)))
+        (vector,) = getattr(embedder, "embed_query", embedder.embed)([text])
+        legs = [self.search_text(text, wanted, limit=depth), self.search_vector(vector, wanted, limit=depth)]
+        hits = {hit.id: hit for leg in legs for hit in leg}
+        fused = RECIPES[recipe]([{hit.id: hit.score for hit in leg} for leg in legs])
+        return [_rescored(hits[one], score) for one, score in fused[:limit]]
+
+    def fingerprint_parts(self) -> Iterator[bytes]:
+        """A line of canonical JSON for each episode, ordered by id: its id and the SHA-256 of its remembered content."""
+        digests = [(row["id"], sha256(canonical(row)).hexdigest()) for one in self._segments() for row in one.scan(REMEMBERED)]
+        for one, digest in sorted(digests):
+            yield orjson.dumps({"id": one, "sha256": digest})
+
+    def stats(self) -> StoreStats:
+        """How large the store is."""
+        segments = self._segments()
+        disk = sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file())
+        return StoreStats(
+            rows=sum(one.count() for one in segments),
+            segments=len(segments),
+            fragments=sum(one.fragments() for one in segments),
+            data_bytes=sum(one.bytes() for one in segments),
+            disk_bytes=disk,
+        )
+
+    def _best(
+        self, ask: Callable[[Segment], list[dict[str, Any]]], score: Callable[[dict[str, Any]], float], limit: int
+    ) -> list[Hit]:
+        rows = ((score(row), row) for segment in self._segments() for row in ask(segment))
+        best = heapq.nsmallest(limit, rows, key=lambda pair: (-pair[0], pair[1]["id"]))
+        return [Hit(score=found, **{name: row[name] for name in SHOWN} | {"ts": row["ts"].astimezone(UTC)}) for found, row in best]
+
+    def _segments(self) -> list[Segment]:
+        """Every segment that the header names now, the newest first."""
+        stamp = header_stamp(self._folder)
+        if stamp != self._stamp:
+            self._header, self._stamp = read_header(self._folder), stamp
+        return [self._segment(name) for name in reversed(self._header.segments)]
+
+    def _segment(self, name: str) -> Segment:
+        opened = self._opened.get(name)
+        if opened is None:
+            try:
+                opened = self._opened[name] = Segment(name, self._connection.open_table(name))
+            except (OSError, ValueError, RuntimeError) as error:
+                raise EpisodeStoreError(
+                    f"the table {name} at {self._folder} cannot be opened: {str(error)[:200]}", hint=REBUILD
+                ) from None
+        return opened
+
+
+def check_made_by(folder: Path, header: Header, info: EmbedderInfo | None) -> None:
+    """Refuse a store whose vectors another model made.
+
+    Raises:
+        EpisodeStoreError: it was.
+    """
+    if info is not None and info != (header.model_id, header.dimension):
+        raise EpisodeStoreError(
+            f"the episodes at {folder} were embedded by {header.model_id}, not by {info[0]}",
+            hint="set the model back, or name another folder: vectors of two models cannot be compared",
+        )
+
+
+def _bounded(limit: int) -> int:
+    if not 1 <= limit <= MAX_HITS:
+        raise ValueError(f"a limit lies in 1 … {MAX_HITS}")
+    return limit
+
+
+def _rescored(hit: Hit, score: float) -> Hit:
+    return Hit(score=score, **{name: getattr(hit, name) for name in SHOWN})
