@@ -53,12 +53,16 @@ def ingest(arguments: dict[str, str | None], file: Path, format_name: str, pool:
     """Publish FILE's records and see them through: by a running ``up``, or else by this command."""
     from gateway.composition import open_log
     from gateway.ingest import outcome, publish_file
+    from streams.sources import SourceError
 
     settings = load_settings(**arguments)
     progress = Progress()
     with open_log(settings, create=True) as log:
         before = log.tallies()
-        published = publish_file(log, file, format_name, pool, lambda count: progress.show(f"{count} records published"))
+        try:
+            published = publish_file(log, file, format_name, pool, lambda count: progress.show(f"{count} records published"))
+        except SourceError as error:
+            raise click.UsageError(str(error)) from None
         progress.clear()
         see_through(settings, log)
         account = outcome(published, before, log.tallies())

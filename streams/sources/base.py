@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from schemas.codec import NAMED_REASONS
+from schemas.errors import BrainError
 from schemas.events import ToolExecution
 
 
@@ -29,7 +30,7 @@ class Rejected:
 Item = ToolExecution | Rejected
 
 
-class SourceError(ValueError):
+class SourceError(BrainError, ValueError):
     """The source itself is described wrongly (no pool given, a pool file that is none): nothing can be read from it."""
 
 
