@@ -156,8 +156,11 @@ class _File:
             except sqlite3.DatabaseError:
                 self._begin_anew()
                 return {}
-            found |= {key: vector for key, vector, crc in rows if len(vector) == self._size and crc32(vector) == crc}
+            found |= {key: vector for key, vector, crc in rows if self._sound(vector, crc)}
         return found
+
+    def _sound(self, vector: object, crc: object) -> bool:
+        return isinstance(vector, bytes) and len(vector) == self._size and crc32(vector) == crc
 
     def put(self, vectors: dict[Key, bytes]) -> None:
         """Store, replacing what was there; the oldest leave when there are too many."""

@@ -90,7 +90,7 @@ def _quantised_lookup(
     if product is None or product.op != "Mul" or product.domain or len(product.inputs) != 2:
         return None
     cast = makers.get(product.inputs[0])
-    if cast is None or cast.op != "Cast" or cast.domain or cast.attributes != {"to": _FLOAT}:
+    if cast is None or cast.op != "Cast" or cast.domain or len(cast.inputs) != 1 or cast.attributes != {"to": _FLOAT}:
         return None
     table, scale = cast.inputs[0], product.inputs[1]
     if uses[product.outputs[0]] != 1 or uses[cast.outputs[0]] != 1 or table not in tensors or scale not in tensors:

@@ -50,11 +50,12 @@ class Upkeep:
         """Whether to compact now; ``idle``: nothing was written for ``IDLE_S``."""
         if now < self.retry_at:
             return False
-        if self.fragments == 0:
-            return self.sweep_at is not None and now >= self.sweep_at
+        if self.fragments <= 1 and self.sweep_at is not None and now >= self.sweep_at and (idle or self.closed):
+            return True
         if self.fragments >= MANY or self.rows >= ROWS:
             return True
-        return now >= self.not_before and (self.closed or self.fragments >= FEW or (idle and self.fragments > 1))
+        pressing = self.fragments >= (1 if self.closed else 2 if idle else FEW)
+        return pressing and now >= self.not_before
 
     @property
     def waiting(self) -> bool:
