@@ -8,7 +8,6 @@ share their partitions with other processes, a sink has its store for itself.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +27,6 @@ from workers.stage import Stage
 if TYPE_CHECKING:
     import faust
 
-LOGGER = logging.getLogger(__name__)
-
-STOP_WITHIN_S = 20.0
-"""How long an application that failed may take to put its other stages down in order."""
 COMMIT_EVERY_S = 1.0
 BUFFERED_RECORDS = 1024
 
@@ -136,11 +131,13 @@ async def _gone(app: faust.App) -> None:
 
 
 async def _stop(app: faust.App) -> None:
-    """Stop in order; an agent that failed holds its records for ever, so it is waited for only so long."""
-    try:
-        await asyncio.wait_for(app.stop(), STOP_WITHIN_S if app.failure.error is not None else None)
-    except TimeoutError:
-        LOGGER.warning("the application did not stop in order; what was in hand will be read again")
+    """Stop in order. Where an agent failed, its records stay unacknowledged for ever: Faust must not wait for them.
+
+    Only what was acknowledged is committed, so they will be read again.
+    """
+    if app.failure.error is not None and not app.producer_only:
+        app.consumer._unacked_messages.clear()
+    await app.stop()
 
 
 def _is_sink(stage: Stage) -> bool:

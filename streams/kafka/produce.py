@@ -44,12 +44,15 @@ def producer_arguments(settings: Settings) -> dict[str, Any]:
 
 
 def partition_of(record: NewRecord) -> int:
-    """The partition that a record goes to: the one it names, or its key's. Records without a key must name one."""
+    """The partition that a record goes to: the one it names, its key's, or the only one."""
+    count = BY_NAME[record.topic].partitions
     if record.partition is not None:
         return record.partition
-    if record.key is None:
-        raise LogError("a record without a key names its partition")
-    return partition_for(record.key, BY_NAME[record.topic].partitions)
+    if record.key is not None:
+        return partition_for(record.key, count)
+    if count > 1:
+        raise LogError(f"a record of {record.topic} without a key names its partition")
+    return 0
 
 
 async def send_all(producer: AIOKafkaProducer, batch: Sequence[NewRecord]) -> list[Position]:
