@@ -52,8 +52,8 @@ def number(value: float | Decimal) -> str:
 
 def exact(value: Decimal) -> str:
     """All digits of a decimal, no exponent, no idle zeros."""
-    text = format(value, "f")
-    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
+    text = format(value, "f") if value else "0"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def quoted(text: str) -> str:
