@@ -24,7 +24,7 @@ from workers.distil.evidence import Comparison, compare, held_fixed, steady
 from workers.distil.mine import MIN_SUPPORT, Candidate, Selectors, binned, explore, floor, min_support, selectors, strata
 from workers.distil.observations import View
 from workers.distil.stats import Effect, benjamini_hochberg
-from workers.metrics import Metric
+from workers.metrics import METRICS, Metric
 
 FINE_BINS = 40
 """Bins of another metric: two outcomes of the same thing are far closer to each other than to any feature."""
@@ -123,23 +123,41 @@ def _better_than_parents(view: View, rule: Rule, metric: Metric, direction: int)
 
 
 def _explains(other: Rule, rule: Rule, comparison: Comparison, direction: int) -> bool:
-    """Whether nothing over the floor is left of a rule's effect, once what another rule is about is held fixed.
-
-    Another metric's rule explains this one only where they share features, and by that metric: gas in dollars follows gas in gwei.
-    """
-    view, metric = comparison.view, comparison.metric
+    """Whether nothing over the floor is left of a rule's effect, once what another rule is about is held fixed."""
     if other.metric != rule.metric:
-        if not set(other.features) & set(rule.features) or other.metric not in view.metrics:
-            return False
-        return not _remains(
-            held_fixed(comparison, binned(view.metrics[other.metric], min(FINE_BINS, len(view) // 8))), metric, direction
-        )
+        return _says_the_same(other, rule, comparison, direction)
+    view, metric = comparison.view, comparison.metric
     holds, _ = view.test(other.conditions)
     if set(rule.conditions) < set(other.conditions):  # a parent of what is known: is there more to it than the child?
         return not _remains(_on(view, ~holds, rule, metric), metric, direction)
     if rule.slots > other.slots:  # a refinement of what is known, perhaps with another threshold
         return not _remains(_on(view, holds, rule, metric), metric, direction)
     return not _remains(held_fixed(comparison, strata(view, other.features)), metric, direction)
+
+
+def _says_the_same(other: Rule, rule: Rule, comparison: Comparison, direction: int) -> bool:
+    """Whether a rule is another metric's rule once more, as gas in dollars follows gas in gwei.
+
+    It is when both are about the same features, or the other would explain this one were it about the other's metric; and with
+    that metric held fixed less than half of the effect is left (two noisy measurements of one thing never explain all).
+    """
+    view = comparison.view
+    if other.metric not in view.metrics or comparison.metric.binary or METRICS[other.metric].binary:
+        return False  # what failed has no costs: which of the two is known says already what the other is
+    if not set(other.features) & set(rule.features):
+        known = view.having(other.metric)
+        moved = compare(known, rule.conditions, METRICS[other.metric])
+        if moved is None:
+            return False
+        sign = 1 if moved.effect.effect > 0 else -1
+        if not _explains(other, Rule(other.metric, rule.conditions), moved, sign):
+            return False
+    left = held_fixed(comparison, binned(view.metrics[other.metric], min(FINE_BINS, len(view) // 8)))
+    return (
+        not _remains(left, comparison.metric, direction)
+        or left is None
+        or left.toward(direction).effect < comparison.effect.toward(direction).effect / 2
+    )
 
 
 def _on(view: View, rows: np.typing.NDArray[np.bool_], rule: Rule, metric: Metric) -> Effect | None:

@@ -12,7 +12,7 @@ import numpy as np
 from schemas.claims import Condition, Evidence
 from workers.distil.mine import MIN_SUPPORT, Ints, floor
 from workers.distil.observations import View
-from workers.distil.stats import Z95, Bools, Effect, Floats, midranks, rank_effect, rate_effect, variance_inflation
+from workers.distil.stats import INDEPENDENT, Z95, Bools, Dependence, Effect, Floats, dependence, midranks, rank_effect, rate_effect
 from workers.metrics import Metric, rounded
 
 EFFECTIVE_SUPPORT = 8
@@ -113,8 +113,9 @@ def compare_rows(view: View, inside: Bools, outside: Bools, metric: Metric, leas
         view, inside = view.where(either), inside[either]
     outcome = view.metrics[metric.name]
     x, y = outcome[inside], outcome[~inside]
-    inflation = variance_inflation(inside, outcome if metric.binary else midranks(outcome).astype(np.float64))
-    effect = _effect(x, y, metric, inflation)
+    between = dependence(inside, outcome if metric.binary else midranks(outcome).astype(np.float64))
+    inflation = between.inflation
+    effect = _effect(x, y, metric, between)
     if metric.binary:
         return Comparison(view, metric, inside, effect, inflation, float(x.mean()), float(y.mean()), (effect.low, effect.high))
     first, second = _median(x, inflation), _median(y, inflation)
@@ -122,8 +123,8 @@ def compare_rows(view: View, inside: Bools, outside: Bools, metric: Metric, leas
     return Comparison(view, metric, inside, effect, inflation, first[1], second[1], gap)
 
 
-def _effect(x: Floats, y: Floats, metric: Metric, inflation: float = 1.0) -> Effect:
-    return rate_effect(x, y, inflation) if metric.binary else rank_effect(x, y, inflation)
+def _effect(x: Floats, y: Floats, metric: Metric, between: Dependence = INDEPENDENT) -> Effect:
+    return rate_effect(x, y, between) if metric.binary else rank_effect(x, y, between)
 
 
 def _median(values: Floats, inflation: float) -> tuple[float, float, float]:

@@ -5,8 +5,8 @@ memory (``scipy.special`` alone 26 MB) and seconds of start-up, in a process who
 page. The tests hold every function equal to scipy's or statsmodels' to 1e-10.
 
 Trades are not independent draws: a slow metric beside a slow feature looks like an effect (the nonsense correlation of two
-autocorrelated series). Every comparison therefore takes an ``inflation``: the factor by which the effect's sampling variance
-exceeds that of independent observations, from :func:`variance_inflation`. It divides the effective sample size.
+autocorrelated series). Every comparison therefore takes a :class:`Dependence`: the factor by which the effect's sampling variance
+exceeds that of independent observations, and the degrees of freedom that are left.
 """
 
 from __future__ import annotations
@@ -123,17 +123,34 @@ def normal_p(z: float) -> float:
     return math.erfc(abs(z) / math.sqrt(2))
 
 
-def deflate(p: float, inflation: float, n: int) -> float:
-    """The p-value once its statistic's variance is taken as ``inflation`` times larger, from ``n`` observations.
+@dataclass(frozen=True, slots=True)
+class Dependence:
+    """How far observations are from independent: variance ``inflation`` (at least 1) and degrees of freedom ``df`` of it."""
 
-    Student's t at the effective degrees of freedom, because few effective observations estimate a variance badly.
+    inflation: float
+    df: float
 
-    >>> deflate(0.01, 1.0, 100), round(deflate(0.01, 4.0, 100), 4)
-    (0.01, 0.2106)
-    """
-    if inflation <= 1.0 or p >= 1.0:
-        return p
-    return student_p(_NORMAL.inv_cdf(max(p, SMALLEST_P) / 2) / math.sqrt(inflation), max(1.0, n / inflation - 2.0))
+    @property
+    def widening(self) -> float:
+        """The inflation with which a normal interval also pays for a variance estimated from few effective observations: times
+        the square of the t quantile over the normal one (Cornish–Fisher).
+        """
+        if self.inflation <= 1.0:
+            return 1.0
+        return self.inflation * (1.0 + (Z95 * Z95 + 1.0) / (4.0 * self.df)) ** 2
+
+    def deflate(self, p: float) -> float:
+        """The p-value once its statistic's variance is taken as ``inflation`` times larger, by Student's t.
+
+        >>> INDEPENDENT.deflate(0.01), round(Dependence(4.0, 23.0).deflate(0.01), 4)
+        (0.01, 0.2106)
+        """
+        if self.inflation <= 1.0 or p >= 1.0:
+            return p
+        return student_p(_NORMAL.inv_cdf(max(p, SMALLEST_P) / 2) / math.sqrt(self.inflation), self.df)
+
+
+INDEPENDENT = Dependence(1.0, math.inf)
 
 
 def _placements(x: Floats, y: Floats) -> tuple[Floats, float]:
@@ -143,7 +160,7 @@ def _placements(x: Floats, y: Floats) -> tuple[Floats, float]:
     return (under + over) / 2.0, float((over - under).sum())
 
 
-def rank_effect(x: Floats, y: Floats, inflation: float = 1.0) -> Effect:
+def rank_effect(x: Floats, y: Floats, dependence: Dependence = INDEPENDENT) -> Effect:
     """Cliff's delta of ``x`` over ``y`` with its asymmetric interval, and the Brunner–Munzel p-value.
 
     δ = P(x>y) − P(x<y) = 2U/(n1·n2) − 1. Variance: Cliff's (1996) unbiased estimate; interval: Feng and Cliff's (2004)
@@ -156,9 +173,9 @@ def rank_effect(x: Floats, y: Floats, inflation: float = 1.0) -> Effect:
     delta = 2.0 * float(above.sum()) / (n1 * n2) - 1.0
     spread1 = float(np.square(above - above.mean()).sum()) / (n1 - 1)
     spread2 = float(np.square(below - below.mean()).sum()) / (n2 - 1)
-    wider = widening(inflation, n1 + n2)
+    wider = dependence.widening
     low, high = _delta_interval(delta, _delta_variance(delta, spread1, spread2, ties, n1, n2) * wider, min(n1, n2) / wider)
-    return Effect(delta, low, high, deflate(_rank_p(delta, spread1, spread2, x, y), inflation, n1 + n2))
+    return Effect(delta, low, high, dependence.deflate(_rank_p(delta, spread1, spread2, x, y)))
 
 
 def _delta_variance(delta: float, spread1: float, spread2: float, ties: float, n1: int, n2: int) -> float:
@@ -202,12 +219,11 @@ def _mann_whitney_p(delta: float, x: Floats, y: Floats) -> float:
     return normal_p(delta * n1 * n2 / 2 / math.sqrt(variance)) if variance > 0 else 1.0
 
 
-def rate_effect(x: Floats, y: Floats, inflation: float = 1.0) -> Effect:
+def rate_effect(x: Floats, y: Floats, dependence: Dependence = INDEPENDENT) -> Effect:
     """Risk difference of 0/1 samples with Newcombe's interval and Fisher's exact p."""
     k1, k2 = round(float(x.sum())), round(float(y.sum()))
-    n = len(x) + len(y)
-    gap, low, high = newcombe(k1, len(x), k2, len(y), widening(inflation, n))
-    return Effect(gap, low, high, deflate(fisher_exact(k1, len(x), k2, len(y)), inflation, n))
+    gap, low, high = newcombe(k1, len(x), k2, len(y), dependence.widening)
+    return Effect(gap, low, high, dependence.deflate(fisher_exact(k1, len(x), k2, len(y))))
 
 
 def midranks(values: Floats) -> npt.NDArray[np.int64]:
@@ -220,21 +236,27 @@ def midranks(values: Floats) -> npt.NDArray[np.int64]:
     return np.searchsorted(order, values, "left") + np.searchsorted(order, values, "right") + 1
 
 
-def variance_inflation(inside: Bools, outcome: Floats) -> float:
-    """How much larger the variance of "inside minus outside" is than for independent observations, at least 1.
+def dependence(inside: Bools, outcome: Floats) -> Dependence:
+    """How much larger the variance of "inside minus outside" is than for independent observations.
 
     Both arrays are in time order. For an indicator and an outcome that are independent of each other but each autocorrelated,
     the variance of their covariance is inflated by ``1 + 2·Σ ρ_inside(k)·ρ_outcome(k)`` (Bartlett 1935). The sum ends where
     either ρ first falls to zero, beyond which there is only noise. The outcome's ρ is taken from what remains after each side's
     mean is removed: with the raw outcome, a real effect of a periodic feature would count as its own noise.
+
+    What is inflated is known only as well as there are separate stretches inside and outside (an hour of the day has two a day,
+    however many trades), so the degrees of freedom are Satterthwaite's of a part 1 with n − 2 and a part ``inflation − 1`` with
+    as many as there are stretches, less 2.
     """
     n = len(inside)
     if n < 8:
-        return 1.0
+        return INDEPENDENT
     residual: Floats = outcome - np.where(inside, float(outcome[inside].mean()), float(outcome[~inside].mean()))
     rho1, rho2 = _autocorrelation(inside.astype(np.float64) - float(inside.mean())), _autocorrelation(residual)
     lags = min(_first_not_positive(rho1), _first_not_positive(rho2))
-    return 1.0 + 2.0 * float(np.sum(rho1[1:lags] * rho2[1:lags]))
+    inflation = 1.0 + 2.0 * float(np.sum(rho1[1:lags] * rho2[1:lags]))
+    stretches = 1 + int(np.count_nonzero(inside[1:] != inside[:-1]))
+    return Dependence(inflation, inflation**2 / (1.0 / (n - 2) + (inflation - 1.0) ** 2 / max(1, stretches - 2)))
 
 
 def _autocorrelation(centred: Floats) -> Floats:
@@ -257,20 +279,6 @@ def _autocorrelation(centred: Floats) -> Floats:
 def _first_not_positive(rho: Floats) -> int:
     below = np.flatnonzero(rho[1:] <= 0)
     return int(below[0]) + 1 if len(below) else len(rho)
-
-
-def widening(inflation: float, n: int) -> float:
-    """The inflation with which a normal interval also pays for being estimated from few effective observations.
-
-    The square of the t quantile over the normal one (Cornish–Fisher) at ``n/inflation − 2`` degrees of freedom.
-
-    >>> widening(1.0, 50), round(widening(2.0, 50), 3)
-    (1.0, 2.216)
-    """
-    if inflation <= 1.0:
-        return 1.0
-    df = max(1.0, n / inflation - 2.0)
-    return inflation * (1.0 + (Z95 * Z95 + 1.0) / (4.0 * df)) ** 2
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:

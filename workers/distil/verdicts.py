@@ -11,8 +11,8 @@ high < 0                                                        DOWNVOTE  revers
 high under the practical floor                                  DOWNVOTE  gone: whatever is left does not matter
 low ≤ 0 and high under the claimed interval                     DOWNVOTE  faded: nothing shows, and what was claimed is excluded
 low over the floor, rows between two thresholds changed sides   EDIT      shifted threshold
-low over the floor, not overlapping the claimed interval        EDIT      another effect
-low over the floor, levels another factor apart than claimed    EDIT      another difference in the metric's own unit
+low over the floor, clear of the claimed interval and far off   EDIT      another effect
+low over the floor, levels twice or half as far apart           EDIT      another difference in the metric's own unit
 low over the floor                                              UPVOTE
 anything else                                                   none yet; the rows stay and more are awaited
 ==============================================================  =========
@@ -49,7 +49,9 @@ REFUTED_AFTER = 7
 """Contrary verdicts in a row that take all confidence there can be; further ones would say nothing new."""
 ZONE_SUPPORT = 15
 ZONE_SHARE = 0.10
-OTHER_FACTOR = 1.5
+OTHER_FACTOR = 2.0
+FAR_OFF = 2.0
+"""How many practical floors an effect must have moved to be another one: markets breathe, and words need not follow."""
 OPPOSITE = "the opposite holds"
 
 
@@ -191,9 +193,10 @@ def _otherwise(belief: Belief, comparison: Comparison, claimed_low: float) -> st
     """How a confirmed effect differs materially from the one claimed; empty where it does not."""
     seen = comparison.effect.toward(belief.sign)
     claimed_high = belief.evidence.high if belief.sign > 0 else -belief.evidence.low
-    if seen.high < claimed_low:
+    far = abs(comparison.effect.effect - belief.evidence.effect) >= FAR_OFF * floor(comparison.metric)
+    if far and seen.high < claimed_low:
         return "the effect is weaker than claimed"
-    if seen.low > claimed_high:
+    if far and seen.low > claimed_high:
         return "the effect is stronger than claimed"
     before = belief.evidence.inside - belief.evidence.outside
     after = comparison.inside_level - comparison.outside_level
