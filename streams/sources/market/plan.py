@@ -38,6 +38,8 @@ STRATEGIES = ("momentum", "twap", "inventory")
 """Drawn evenly for each execution: a strategy's name has no effect on anything."""
 
 BASE_FAILURE = 0.04
+LARGE_SHARE = 0.003
+"""Share of a pool's depth from which an order is large."""
 
 
 def _token(number: int, symbol: str, decimals: int) -> Token:
@@ -78,9 +80,9 @@ def _even(keys: tuple[str, ...]) -> tuple[Mapping[str, float], Mapping[str, floa
 class Book:
     """One record key of the desk and the effects planted in it.
 
-    ``weight`` is its share of the executions. ``router_bps`` adds to the cost of a swap; ``volatility_bps`` is added for each
-    multiple of the long-run volatility above one; ``failure`` maps the value of ``failure_feature`` to the probability that an
-    execution fails.
+    ``weight`` is its share of the executions. ``router_bps`` adds to the cost of a swap, ``large_router_bps`` to that of a swap
+    from ``LARGE_SHARE`` of the depth on; ``volatility_bps`` is added for each multiple of the long-run volatility above one;
+    ``failure`` maps the value of ``failure_feature`` to the probability that an execution fails.
     """
 
     tool: str
@@ -92,6 +94,7 @@ class Book:
     depth_usd: float = 0.0
     impact: tuple[Impact, Impact] = (Impact(), Impact())
     router_bps: tuple[Mapping[str, float], Mapping[str, float]] = field(default_factory=lambda: _even(ROUTERS))
+    large_router_bps: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(ROUTERS, 0.0))
     volatility_bps: float = 0.0
     failure_feature: str = "router"
     failure: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(ROUTERS, BASE_FAILURE))
@@ -103,30 +106,30 @@ class Book:
 BOOKS: tuple[Book, ...] = (
     Book(
         "swap", FLAT_CHAIN, (WETH, USDC), 0.21, fee_pips=500, pool=f"0x52{1:038x}", depth_usd=9e6,
-        impact=(Impact(slope=6000.0), Impact(slope=6000.0)),
-        router_bps=({"alpha": 16.0, "beta": 0.0, "gamma": 0.0}, {"alpha": 0.0, "beta": 16.0, "gamma": 16.0}),
+        impact=(Impact(slope=4000.0), Impact(slope=4000.0)),
+        router_bps=({"alpha": 11.0, "beta": 0.0, "gamma": 0.0}, {"alpha": 0.0, "beta": 11.0, "gamma": 11.0}),
     ),
     Book(
         "swap", FLAT_CHAIN, (WBTC, WETH), 0.18, fee_pips=500, pool=f"0x52{2:038x}", depth_usd=9e6,
         impact=(Impact(slope=500.0, step=28.0, threshold=0.0035), Impact(slope=500.0, step=28.0, threshold=0.0012)),
-        failure={"alpha": BASE_FAILURE, "beta": BASE_FAILURE, "gamma": 0.22},
+        failure={"alpha": BASE_FAILURE, "beta": BASE_FAILURE, "gamma": 0.17},
     ),
     Book(
         "swap", DAILY_CHAIN, (WETH, USDC), 0.15, fee_pips=3000, pool=f"0x52{3:038x}", depth_usd=6e6,
-        impact=(Impact(slope=5000.0), Impact(slope=5000.0)),
+        impact=(Impact(slope=2500.0), Impact(slope=2500.0)), large_router_bps={"alpha": 0.0, "beta": 22.0, "gamma": 0.0},
     ),
     Book(
         "swap", DAILY_CHAIN, (ARB, USDC), 0.15, fee_pips=3000, pool=f"0x52{4:038x}", depth_usd=8e6,
-        impact=(Impact(slope=4000.0), Impact(slope=4000.0)), volatility_bps=26.0,
+        impact=(Impact(slope=4000.0), Impact(slope=4000.0)), volatility_bps=20.0,
     ),
     Book("deposit", FLAT_CHAIN, (USDC,), 0.05, pool=f"0x53{1:038x}"),
     Book("withdraw", DAILY_CHAIN, (USDC,), 0.05, pool=f"0x53{2:038x}"),
-    Book("rebalance", DAILY_CHAIN, (WETH, USDC), 0.08, pool=f"0x53{3:038x}", pnl_slope=0.35),
+    Book("rebalance", DAILY_CHAIN, (WETH, USDC), 0.08, pool=f"0x53{3:038x}", pnl_slope=0.22),
     Book(
         "simulate", FLAT_CHAIN, (WBTC, WETH), 0.07,
-        failure_feature="slippage_bound_bps", failure={"5": 0.45, "10": 0.30, "25": 0.12, "50": 0.05},
+        failure_feature="slippage_bound_bps", failure={"5": 0.36, "10": 0.26, "25": 0.12, "50": 0.06},
     ),
-    Book("research", None, (), 0.06, pair="market-notes", reward={"quick": 0.40, "deep": 0.62, "cached": 0.36}),
+    Book("research", None, (), 0.06, pair="market-notes", reward={"quick": 0.42, "deep": 0.54, "cached": 0.40}),
 )  # fmt: skip
 """Nine keys: two pools with effects that change halfway, two without, five keys of other tools."""
 

@@ -24,6 +24,7 @@ from streams.sources.market.plan import (
     DAILY_CHAIN,
     GAS_BY_HOUR,
     GAS_GWEI,
+    LARGE_SHARE,
     MEAN_GAP_S,
     PRICES,
     ROUTERS,
@@ -39,7 +40,7 @@ from streams.sources.market.plan import (
 from streams.sources.market.world import Asset, Reverting, arrivals, student
 
 AGENT = "simulator"
-NOISE_BPS = 5.0
+NOISE_BPS = 7.0
 """Scale of the noise in a swap's cost at long-run volatility, in bps."""
 GAS_UNITS = {"swap": 165_000, "deposit": 120_000, "withdraw": 140_000, "rebalance": 310_000}
 BLOCK_S = {DAILY_CHAIN: 2.0}
@@ -147,6 +148,8 @@ class Desk:
         }
         certain = book.fee_pips / 100 + book.impact[late].bps(size_usd / depth)
         certain += book.router_bps[late][router] + book.volatility_bps * (base.stress - 1.0)
+        if size_usd >= LARGE_SHARE * depth:
+            certain += book.large_router_bps[router]
         noise = NOISE_BPS * base.stress * student(random)
         prices = self._valuation(token_in, time_s, fields["ts_executed"]), self._valuation(token_out, time_s, fields["ts_executed"])
         mid = _EXACT.divide(prices[0].value, prices[1].value)

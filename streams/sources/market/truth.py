@@ -14,7 +14,7 @@ from typing import Literal
 from schemas.base import Contract, Part
 from schemas.events import Action, ToolExecution
 from schemas.types import Moment, Name
-from streams.sources.market.plan import DAILY_CHAIN, GAS_BY_HOUR, START, Book, Impact, books, change_s
+from streams.sources.market.plan import DAILY_CHAIN, GAS_BY_HOUR, LARGE_SHARE, START, Book, Impact, books, change_s
 
 COST = ("cost_bps", "impact_bps", "shortfall_bps")
 GAS = ("gas_gwei", "gas_native", "gas_usd")
@@ -135,6 +135,10 @@ def _effects(book: Book, change: datetime) -> Iterator[Effect]:
         told = [_levels_strength(levels, "bps") for levels in book.router_bps]
         yield from _halves(name, "router-moves-cost", book, COST, (routed[0], routed[1]), (told[0], told[1]), change)
     whole: list[tuple[str, tuple[str, ...], Carrier, str]] = []
+    if any(book.large_router_bps.values()):
+        told_large = f"{_levels_strength(book.large_router_bps, 'bps')}, for orders from {LARGE_SHARE * 100:g} % of the depth on"
+        routed_large = Carrier(feature="router", levels=dict(book.large_router_bps))
+        whole.append(("router-moves-cost-of-large-orders", COST, routed_large, told_large))
     if book.volatility_bps:
         told_volatility = f"{book.volatility_bps:g} bps for each multiple of the long-run volatility"
         whole.append(("volatility-raises-cost", COST, Carrier(feature="volatility", sign=1), told_volatility))

@@ -39,7 +39,7 @@ class Asset:
 
     def __init__(self, seed: int, name: str, *, price: float, volatility: float) -> None:
         self._random = Random(f"{seed}:{name}:price")  # noqa: S311
-        self._level = Reverting(seed, f"{name}:volatility", half_life_s=43_200.0, spread=0.45)
+        self._level = Reverting(seed, f"{name}:volatility", half_life_s=14_400.0, spread=0.45)
         self._long_run = volatility
         self._at = 0.0
         self.price = price
