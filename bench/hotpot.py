@@ -97,6 +97,10 @@ class Mentions:
             for title, text in pool.paragraphs.items()
         }
 
+    def of(self, title: str) -> tuple[str, tuple[str, ...]]:
+        """A paragraph's subject, and all that it mentions."""
+        return self._subject[title], self._names[title]
+
     def graph(self, titles: Iterable[str]) -> LinkGraph:
         """The graph of some paragraphs: what they mention, and that a paragraph's subject has to do with each of it."""
         mentions = {title: self._names[title] for title in titles}

@@ -4,8 +4,9 @@ A source (dense, lexical, …) gives scores by id, in its own unit, higher is be
 numbers that can be added and adds them by weight. What a source does not have gets that source's worst. Every recipe's result lies
 in 0 … 1, so a boost of 0.15 means the same beside each, and keeps what each source contributed: that is the *why* of a hit.
 
-Which one is the default was measured, see ``docs/recall.md``: equal-weight RRF throws the distances away and loses to recipes that
-keep them.
+Which one is the default was measured, see ``docs/recall.md``. Min–max and z-scores stretch whatever a source says over the same
+range, so a source that finds everything alike gets as much of a say as one that finds a single match; ranks forget by how much.
+Dividing by the best keeps both.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Recipe = Callable[[Mapping[str, Scores], Mapping[str, float]], dict[str, Fused]]
 
 
 def rrf(sources: Mapping[str, Scores], weights: Mapping[str, float]) -> dict[str, Fused]:
-    """Reciprocal ranks: ``1 / (60 + rank)``, scaled so that the first of every source gets 1. Absent: 0.
+    """Reciprocal ranks: ``1 / (60 + rank)``, scaled so that the first of every source gets 1. Equal scores share a rank; absent: 0.
 
     >>> [(key, round(hit.score, 3)) for key, hit in rrf({"dense": {"a": 0.9, "b": 0.1}, "lexical": {"b": 7.0}}, {}).items()]
     [('a', 0.5), ('b', 0.992)]
@@ -42,9 +43,19 @@ def rrf(sources: Mapping[str, Scores], weights: Mapping[str, float]) -> dict[str
     return _summed({name: _reciprocal(scores) for name, scores in sources.items()}, weights)
 
 
+def maxnorm(sources: Mapping[str, Scores], weights: Mapping[str, float]) -> dict[str, Fused]:
+    """Each score as a share of its source's best, then the weighted mean: the convex combination with a fixed floor, 0, in place of
+    the list's own least (Bruch, Gai & Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", 2023). Absent: 0.
+
+    >>> hits = maxnorm({"dense": {"a": 0.5, "b": 0.4}, "lexical": {"b": 7.0}}, {})
+    >>> [(key, hit.score) for key, hit in hits.items()]
+    [('a', 0.5), ('b', 0.9)]
+    """
+    return _summed({name: _ranged(scores, 0.0, _extremes(scores)[1]) for name, scores in sources.items()}, weights)
+
+
 def convex(sources: Mapping[str, Scores], weights: Mapping[str, float]) -> dict[str, Fused]:
-    """Min–max over each source's list, then the weighted mean (Bruch, Gai & Ingber, "An Analysis of Fusion Functions for Hybrid
-    Retrieval", 2023). Absent: 0, like the last of a list.
+    """Min–max over each source's list, then the weighted mean. Absent: 0, like the last of a list.
 
     >>> hits = convex({"dense": {"a": 0.9, "b": 0.4, "c": 0.4}, "lexical": {"b": 7.0}}, {})
     >>> [(key, hit.score) for key, hit in hits.items()]
@@ -78,11 +89,11 @@ def zscore(sources: Mapping[str, Scores], weights: Mapping[str, float]) -> dict[
     return fused
 
 
-RECIPES: Mapping[str, Recipe] = {"rrf": rrf, "convex": convex, "dbsf": dbsf, "zscore": zscore}
+RECIPES: Mapping[str, Recipe] = {"rrf": rrf, "maxnorm": maxnorm, "convex": convex, "dbsf": dbsf, "zscore": zscore}
 """Every recipe, by name."""
 
-DEFAULT_RECIPE = "convex"
-"""The best measured one that needs no assumption about the lists; see ``docs/recall.md``."""
+DEFAULT_RECIPE = "maxnorm"
+"""The best over both tasks of ``python -m bench.retrieval``."""
 
 
 def ranked(fused: Mapping[str, Fused]) -> list[tuple[str, Fused]]:
@@ -104,14 +115,14 @@ def _keys(sources: Mapping[str, Scores]) -> list[str]:
 
 
 def _reciprocal(scores: Scores) -> dict[str, float]:
-    order = sorted(scores, key=lambda key: (-scores[key], key))
-    return {key: (RRF_K + 1.0) / (RRF_K + rank) for rank, key in enumerate(order, start=1)}
+    ranks = {score: rank for rank, score in enumerate(sorted(set(scores.values()), reverse=True), start=1)}
+    return {key: (RRF_K + 1.0) / (RRF_K + ranks[score]) for key, score in scores.items()}
 
 
 def _ranged(scores: Scores, low: float, high: float) -> dict[str, float]:
-    """Scores as shares of the way from ``low`` to ``high``; all 1 where that is no way at all."""
+    """Scores as shares of the way from ``low`` to ``high``; all the same where that is no way at all."""
     if high <= low:
-        return dict.fromkeys(scores, 1.0)
+        return dict.fromkeys(scores, 1.0 if high > 0.0 else 0.0)
     return {key: min(1.0, max(0.0, (score - low) / (high - low))) for key, score in scores.items()}
 
 

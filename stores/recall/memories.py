@@ -1,12 +1,12 @@
 """Memory: what episodes and insights have in common when somebody asks.
 
 A memory knows its text, its event time, what it is about, and what it mentions. The context line says in a few words where a
-memory belongs; putting it before the text that is indexed lets a question find a memory by what its own words leave out.
+memory belongs; put before the text that is indexed, it lets a question find a memory by what its own words leave out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -14,7 +14,7 @@ from enum import StrEnum
 from schemas.claims import Category
 from schemas.episodes import Episode
 from schemas.insights import Insight
-from stores.recall.triples import Entity, Triple, episode_triples, insight_triples
+from stores.recall.triples import Entity, Triple, episode_triples, insight_triples, split_key
 
 
 class Kind(StrEnum):
@@ -28,8 +28,9 @@ class Kind(StrEnum):
 class Memory:
     """One thing that can be recalled. ``pair`` is the market's identity as in the record key, ``label`` its name for people.
 
-    ``confidence`` and ``category`` are an insight's, ``regime`` an episode's. ``cites`` are the episodes that an insight rests on.
-    ``change`` numbers the states of one memory: an insight's revision, 1 for an episode.
+    ``outcome`` is an episode's status. ``confidence`` and ``category`` are an insight's; ``regime`` is an episode's, or that
+    which an insight's claim is bound to. ``cites`` are the episodes that an insight rests on. ``change`` numbers the states of
+    one memory: an insight's revision, 1 for an episode.
     """
 
     id: str
@@ -40,14 +41,15 @@ class Memory:
     chain: str
     pair: str
     label: str
-    source: Episode | Insight
+    outcome: str | None = None
     category: Category | None = None
     regime: str | None = None
     confidence: Decimal | None = None
+    importance: float = 0.0
     simulated: bool = False
     change: int = 1
-    triples: tuple[Triple, ...] = ()
-    cites: tuple[str, ...] = ()
+    triples: tuple[Triple, ...] = field(default=(), repr=False)
+    cites: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def entities(self) -> tuple[Entity, ...]:
@@ -57,8 +59,7 @@ class Memory:
     @property
     def indexed(self) -> str:
         """The text with its context line before it: what words are matched against."""
-        outcome = self.source.event.status if isinstance(self.source, Episode) else self.category
-        return f"{context_line(self.tool, self.chain, self.label, self.regime, outcome)} {self.text}"
+        return f"{context_line(self.tool, self.chain, self.label, self.regime, self.outcome or self.category)} {self.text}"
 
 
 def context_line(tool: str, chain: str, pair: str, regime: str | None = None, outcome: str | None = None) -> str:
@@ -70,24 +71,26 @@ def context_line(tool: str, chain: str, pair: str, regime: str | None = None, ou
     'research market-notes.'
     """
     where = f" on chain {chain}" if chain.isdigit() else ""
-    parts = [f"{tool} {pair}{where}", f"regime {regime}" if regime else "", outcome or ""]
+    parts = [f"{tool} {pair}{where}".strip(), f"regime {regime}" if regime else "", outcome or ""]
     return ", ".join(part for part in parts if part) + "."
 
 
 def of_episode(episode: Episode) -> Memory:
     """An episode as a memory."""
     event = episode.event
+    tool, chain, pair = split_key(episode.key)
     return Memory(
         id=episode.id,
         kind=Kind.EPISODE,
         text=episode.reflection,
         ts=episode.ts,
-        tool=event.tool,
-        chain=event.chain,
-        pair=split_key(episode.key)[2],
+        tool=tool,
+        chain=chain,
+        pair=pair,
         label=event.pair_label,
-        source=episode,
+        outcome=event.status.value,
         regime=episode.regime,
+        importance=episode.importance,
         simulated=event.simulated,
         triples=episode_triples(episode),
     )
@@ -105,10 +108,10 @@ def of_insight(insight: Insight) -> Memory:
         chain=chain,
         pair=pair,
         label=insight.label,
-        source=insight,
         category=insight.category,
         regime=_regime(insight),
         confidence=insight.confidence,
+        importance=insight.importance,
         simulated=insight.simulated,
         change=insight.revision,
         triples=insight_triples(insight),
@@ -116,18 +119,7 @@ def of_insight(insight: Insight) -> Memory:
     )
 
 
-def split_key(key: str) -> tuple[str, str, str]:
-    """Tool, chain and pair of a record key; what a key above one pair leaves out is empty.
-
-    >>> split_key("swap:1:0xa/0xb"), split_key("swap"), split_key("")
-    (('swap', '1', '0xa/0xb'), ('swap', '', ''), ('', '', ''))
-    """
-    parts = [*key.split(":", 2), "", ""]
-    return parts[0], parts[1], parts[2]
-
-
 def _regime(insight: Insight) -> str | None:
-    """The regime that an insight's claim is bound to, if it is."""
     if insight.claim is None:
         return None
     bound = [condition.value for condition in insight.claim.conditions if condition.feature == "regime" and condition.op == "=="]

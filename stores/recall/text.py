@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 MAX_CHARS = 20_000
@@ -63,6 +64,14 @@ class Query:
 
     terms: tuple[str, ...]
     prefixes: frozenset[str]
+
+    def in_words(self, term: str, present: AbstractSet[str]) -> bool:
+        """Whether one of the terms is among some words."""
+        return term in present or (term in self.prefixes and any(word.startswith(term) for word in present))
+
+    def share(self, present: AbstractSet[str]) -> float:
+        """How many of the terms are among some words, 0 … 1."""
+        return sum(self.in_words(term, present) for term in self.terms) / len(self.terms) if self.terms else 0.0
 
 
 def query_terms(text: str) -> Query:

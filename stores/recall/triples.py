@@ -7,13 +7,16 @@ identity (an address, not a symbol that anybody may choose); their surface is th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from schemas.episodes import Episode
-from schemas.events import Token, ToolExecution
 from schemas.insights import Insight
 from stores.recall.text import words
+
+_SHORTEST_IDENTITY = 4
+"""Identities under this many characters (a chain's number) name nothing by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +25,12 @@ class Entity:
 
     kind: str
     identity: str
-    surface: str = ""
+    surface: str = field(default="", compare=False)
 
     @property
     def name(self) -> str:
         """Kind and identity in one."""
         return f"{self.kind}:{self.identity}"
-
-    def __hash__(self) -> int:
-        return hash((self.kind, self.identity))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Entity) and (self.kind, self.identity) == (other.kind, other.identity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,45 +44,81 @@ class Triple:
     source: str
 
 
+Fact = tuple[Entity, str, Entity]
+
+
+def place_facts(key: str, label: str) -> list[Fact]:
+    """What a record key says: which tool acted in which market, on which chain, of which tokens. A key may leave parts out.
+
+    >>> for subject, relation, entity in place_facts("swap:1:0xa/0xb", "WETH/USDC"):
+    ...     print(subject.name, relation, entity.name, entity.surface)
+    tool:swap acted in market:1:0xa/0xb WETH/USDC
+    market:1:0xa/0xb is on chain:1 chain 1
+    market:1:0xa/0xb trades token:0xa WETH
+    market:1:0xa/0xb trades token:0xb USDC
+    """
+    tool, chain, pair = split_key(key)
+    market = market_of(key, label)
+    facts: list[Fact] = [(Entity("tool", tool, tool), "acted in", market)] if tool else []
+    if chain:
+        facts.append((market, "is on", Entity("chain", chain, f"chain {chain}" if chain.isdigit() else chain)))
+    identities, labels = pair.split("/"), label.split("/")
+    if len(identities) == len(labels) and len(identities) > 1:
+        facts += [
+            (market, "trades", Entity("token", one, name.split()[-1] if name.split() else one))
+            for one, name in zip(identities, labels, strict=True)
+        ]
+    return facts
+
+
+def market_of(key: str, label: str) -> Entity:
+    """The market of a record key: a pair on a chain."""
+    _, chain, pair = split_key(key)
+    return Entity("market", f"{chain}:{pair}" if pair else key, label)
+
+
+def outcome_facts(key: str, label: str, status: str, regime: str | None) -> list[Fact]:
+    """How an execution ended, and in which regime."""
+    market = market_of(key, label)
+    facts: list[Fact] = [(market, "ended in", Entity("status", status, status))]
+    return facts + ([(market, "was in", Entity("regime", regime, regime))] if regime else [])
+
+
 def episode_triples(episode: Episode) -> tuple[Triple, ...]:
-    """What an episode says, as facts about its market and what was used there; none for one that was removed."""
+    """What an episode says; nothing, if its event was removed."""
     event = episode.event
     if event.removed:
         return ()
-    market = _market(episode.key, event.pair_label)
-    tool = Entity("tool", event.tool, event.tool)
-    facts = [
-        (Entity("agent", event.agent_id, event.agent_id), "used", tool),
-        (tool, "acted in", market),
-        (market, "is on", Entity("chain", event.chain, f"chain {event.chain}")),
-        (tool, "ended in", Entity("status", event.status.value, event.status.value)),
-        *((market, "trades", _token(token)) for token in event.tokens),
-        *((tool, relation, entity) for relation, entity in _means(event)),
-    ]
-    if episode.regime:
-        facts.append((market, "was in", Entity("regime", episode.regime, episode.regime)))
-    return tuple(Triple(*fact, valid_from=episode.ts, source=episode.id) for fact in facts)
+    market = market_of(episode.key, event.pair_label)
+    facts = place_facts(episode.key, event.pair_label)
+    facts += outcome_facts(episode.key, event.pair_label, event.status.value, episode.regime)
+    facts.append((Entity("agent", event.agent_id, event.agent_id), "acted in", market))
+    means = (("through", "router", event.router), ("at", "pool", event.pool), ("following", "strategy", event.strategy))
+    facts += [(market, relation, Entity(kind, value, value)) for relation, kind, value in means if value]
+    return stated(facts, episode.ts, episode.id)
 
 
 def insight_triples(insight: Insight) -> tuple[Triple, ...]:
-    """What an insight is about: its market, its metric and each category that its claim names, as facts from its validation on."""
-    tool, chain, _ = (*insight.key.split(":", 2), "", "")[:3]
-    market = _market(insight.key, insight.label)
-    facts = [(market, "is on", Entity("chain", chain, f"chain {chain}"))] if chain else []
-    if tool:
-        facts.append((Entity("tool", tool, tool), "acted in", market))
+    """What an insight is about: its market, category and metric, and each thing that its claim's conditions name."""
+    market = market_of(insight.key, insight.label)
+    facts = place_facts(insight.key, insight.label)
     facts.append((market, "has", Entity("category", insight.category.value, insight.category.value)))
     if insight.claim is not None:
         facts.append((market, "is measured by", Entity("metric", insight.claim.metric, insight.claim.metric)))
         facts += [
-            (market, "depends on", Entity(condition.feature, str(condition.value), str(condition.value)))
+            (market, "depends on", Entity(condition.feature, condition.value, condition.value))
             for condition in insight.claim.conditions
             if isinstance(condition.value, str)
         ]
-    return tuple(Triple(*fact, valid_from=insight.validated_ts, source=insight.id) for fact in facts)
+    return stated(facts, insight.validated_ts, insight.id)
 
 
-def named_in(query: str, entities: list[Entity]) -> set[Entity]:
+def stated(facts: Iterable[Fact], since: datetime, source: str) -> tuple[Triple, ...]:
+    """Facts with when they hold and who says so."""
+    return tuple(Triple(*fact, valid_from=since, source=source) for fact in facts)
+
+
+def named_in(query: str, entities: Iterable[Entity]) -> set[Entity]:
     """Those entities whose identity or surface a query contains, word for word.
 
     >>> weth, chain = Entity("token", "0xc0ff", "WETH"), Entity("chain", "1", "chain 1")
@@ -98,23 +131,18 @@ def named_in(query: str, entities: list[Entity]) -> set[Entity]:
     return {entity for entity in entities if any(f" {form} " in asked for form in _forms(entity))}
 
 
+def split_key(key: str) -> tuple[str, str, str]:
+    """Tool, chain and pair of a record key; what a key leaves out is empty.
+
+    >>> split_key("swap:1:0xa/0xb"), split_key("swap"), split_key("")
+    (('swap', '1', '0xa/0xb'), ('swap', '', ''), ('', '', ''))
+    """
+    parts = [*key.split(":", 2), "", ""]
+    return parts[0], parts[1], parts[2]
+
+
 def _forms(entity: Entity) -> set[str]:
     forms = {" ".join(words(entity.surface))}
-    if len(entity.identity) > 3:
+    if len(entity.identity) >= _SHORTEST_IDENTITY:
         forms.add(" ".join(words(entity.identity)))
     return forms - {""}
-
-
-def _market(key: str, label: str) -> Entity:
-    pair = (*key.split(":", 2), "", "")[2]
-    return Entity("market", pair or key, label)
-
-
-def _token(token: Token) -> Entity:
-    return Entity("token", token.identity, token.label)
-
-
-def _means(event: ToolExecution) -> list[tuple[str, Entity]]:
-    """What an execution went through."""
-    named = (("via", "router", event.router), ("at", "pool", event.pool), ("followed", "strategy", event.strategy))
-    return [(relation, Entity(kind, value, value)) for relation, kind, value in named if value]

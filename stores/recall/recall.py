@@ -1,0 +1,169 @@
+"""Recall: a question, and the few memories that bear on it.
+
+1. Each source gives its best by words and by vectors, filters first.
+2. What is under the cosine gate is dropped.
+3. A recipe fuses the sources' scores (``fusion``).
+4. A walk over the candidates' links may put what is connected before what is merely alike (``graph``). It decides the order; the
+   scores stay the recipe's, handed out in the new order, so that they mean the same with and without it.
+5. Recency and the caller's regime are added, by event time.
+6. The whole is graded. A result that most likely answers nothing is withheld: noise in an agent's context costs more than nothing.
+
+Words of different stores are measured by different rulers (each BM25 has its own collection). So a store's lexical scores are
+scaled to its best one, and that is worth the share of the question's words it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from stores.recall.filters import RecallFilters, zoned
+from stores.recall.fusion import RECIPES, Fused, ranked
+from stores.recall.grading import Grade, Judged, grade, probability, signals
+from stores.recall.graph import LinkGraph, Links
+from stores.recall.memories import Kind, Memory
+from stores.recall.result import RecallHit, RecallResult, Why
+from stores.recall.sources import Candidate, Embedder, Found, Question, Source
+from stores.recall.text import MAX_CHARS, Query, query_terms, words
+from stores.recall.triples import named_in
+from stores.recall.tuning import RecallTuning, recency
+
+EVERYTHING = RecallFilters()
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    candidate: Candidate
+    fused: Fused
+    relevance: float
+    walk: float | None
+
+
+class Recall:
+    """Answers questions from episodes and insights; either may be None. Safe to share between threads if its sources are."""
+
+    def __init__(
+        self, episodes: Source | None, insights: Source | None, embedder: Embedder, tuning: RecallTuning | None = None
+    ) -> None:
+        self._sources = tuple(source for source in (episodes, insights) if source is not None)
+        self._embedder = embedder
+        self.tuning = tuning or RecallTuning()
+
+    def recall(
+        self,
+        query: str,
+        filters: RecallFilters = EVERYTHING,
+        limit: int | None = None,
+        *,
+        now: datetime,
+        as_of: datetime | None = None,
+        regime: str | None = None,
+        tuning: RecallTuning | None = None,
+    ) -> RecallResult:
+        """The best memories for a question, best first. Any text is a question; one without a letter or digit finds nothing.
+
+        ``now`` is the event time of the decision that the memories are for; ``as_of`` leaves out what was not known then;
+        ``regime`` is the present one, which is preferred, while a filter on it is strict; ``tuning`` replaces the instance's.
+
+        Raises:
+            BadRecall: a limit under 1, or a time without a zone.
+        """
+        tuned = tuning or self.tuning
+        count = tuned.limit(limit)
+        zoned(now, "now")
+        zoned(as_of, "as_of")
+        text = _readable(query)
+        asked = query_terms(text)
+        if not asked.terms:
+            return RecallResult((), Grade.INCORRECT if tuned.grading else Grade.UNGRADED, 0.0 if tuned.grading else None)
+        vector = self._embedder.embed_query([text])[0]
+        question = Question(text, vector, filters, tuned.depth, as_of)
+        found = [source.find(question) for source in self._sources]
+        scored = self._scored(asked, text, found, tuned)
+        moment = now if as_of is None else min(now, as_of)
+        hits = sorted((_hit(one, tuned, moment, regime) for one in scored), key=lambda hit: (-hit.score, hit.id))
+        return _graded(text, scored, hits, count, tuned, sum(one.unknown for one in found))
+
+    def _scored(self, asked: Query, text: str, found: Sequence[Found], tuned: RecallTuning) -> list[_Scored]:
+        candidates = {
+            one.memory.id: one
+            for answer in found
+            for one in answer.candidates
+            if one.cosine is None or one.cosine >= tuned.min_score
+        }
+        fused = RECIPES[tuned.recipe](_by_source(asked, candidates), {})
+        best = [(key, hit) for key, hit in ranked(fused)]
+        if not tuned.graph or len(best) < 2:
+            return [_Scored(candidates[key], hit, hit.score, None) for key, hit in best]
+        visits = _walk(text, [candidates[key].memory for key, _ in best], {key: hit.score for key, hit in best})
+        order = sorted(best, key=lambda one: (-visits[one[0]], -one[1].score, one[0]))
+        return [_Scored(candidates[key], hit, ceded.score, visits[key]) for (key, hit), (_, ceded) in zip(order, best, strict=True)]
+
+
+def _readable(query: str) -> str:
+    """What of a query is embedded and searched: its beginning, valid Unicode, without NUL."""
+    return query[:MAX_CHARS].encode("utf-8", "replace").decode().replace("\x00", " ")
+
+
+def _by_source(asked: Query, candidates: Mapping[str, Candidate]) -> dict[str, dict[str, float]]:
+    """Scores by source. A cosine that is not at hand counts as the least one that is: the vector search would have found more."""
+    least = min((one.cosine for one in candidates.values() if one.cosine is not None), default=0.0)
+    dense = {key: least if one.cosine is None else one.cosine for key, one in candidates.items()}
+    lexical: dict[str, float] = {}
+    for kind in Kind:
+        scores = {key: one.lexical for key, one in candidates.items() if one.memory.kind is kind and one.lexical is not None}
+        if not scores:
+            continue
+        best = max(scores, key=lambda key: (scores[key], key))
+        worth = asked.share(set(words(candidates[best].memory.indexed))) / scores[best] if scores[best] > 0.0 else 0.0
+        lexical |= {key: score * worth for key, score in scores.items()}
+    return {"dense": dense, "lexical": lexical}
+
+
+def _walk(text: str, memories: Sequence[Memory], relevance: Mapping[str, float]) -> dict[str, float]:
+    entities = {memory.id: memory.entities for memory in memories}
+    links = Links(
+        mentions={key: [entity.name for entity in mentioned] for key, mentioned in entities.items()},
+        facts=[(triple.subject.name, triple.object.name) for memory in memories for triple in memory.triples],
+        between=[(memory.id, cited) for memory in memories for cited in memory.cites],
+    )
+    named = named_in(text, {entity for mentioned in entities.values() for entity in mentioned})
+    return LinkGraph(links).rank(relevance, [entity.name for entity in named])
+
+
+def _hit(one: _Scored, tuned: RecallTuning, now: datetime, regime: str | None) -> RecallHit:
+    memory = one.candidate.memory
+    boosts = {}
+    if tuned.boost_recent:
+        boosts["recency"] = tuned.boost_weight * recency(memory.ts, now, tuned.boost_halflife)
+    if regime is not None and memory.regime == regime:
+        boosts["regime"] = tuned.regime_weight
+    cosine = one.candidate.cosine
+    why = Why(
+        recipe=tuned.recipe,
+        sources={"dense": cosine, "lexical": one.candidate.lexical},
+        parts=one.fused.parts,
+        relevance=one.relevance,
+        walk=one.walk,
+        boosts=boosts,
+        gate=f"cosine {cosine:.3f} >= {tuned.min_score:g}" if cosine is not None else "found by words; its cosine is not at hand",
+    )
+    return RecallHit(memory.id, memory.kind, memory.text, one.relevance + sum(boosts.values()), memory.ts, why, memory)
+
+
+def _graded(
+    text: str, scored: Sequence[_Scored], hits: Sequence[RecallHit], count: int, tuned: RecallTuning, unknown: int
+) -> RecallResult:
+    shown = tuple(hits[:count])
+    if not tuned.grading:
+        return RecallResult(shown, Grade.UNGRADED, unknown=unknown)
+    judged = [Judged(one.candidate.memory.indexed, one.candidate.cosine, one.candidate.lexical) for one in scored]
+    if not judged:
+        return RecallResult((), Grade.INCORRECT, 0.0, unknown=unknown)
+    found = signals(text, judged)
+    chance = probability(found)
+    verdict = grade(chance)
+    if verdict is Grade.INCORRECT:
+        return RecallResult((), verdict, chance, found, withheld=len(shown), unknown=unknown)
+    return RecallResult(shown, verdict, chance, found, unknown=unknown)

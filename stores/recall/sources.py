@@ -1,0 +1,145 @@
+"""Where candidates come from: a store, or memories held in memory.
+
+A source gives what its words and its vectors find, each with both scores where it knows them; choosing among them is not its task.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+import numpy as np
+
+from stores.recall.bm25 import Bm25
+from stores.recall.filters import RecallFilters
+from stores.recall.memories import Memory
+from stores.recall.mirror import Vector, VectorMirror
+
+
+class Embedder(Protocol):
+    """Text to normalised vectors, one row a text; ``embed_query`` for questions."""
+
+    model_id: str
+    dimension: int
+
+    def embed(self, texts: Sequence[str]) -> Vector: ...
+    def embed_query(self, texts: Sequence[str]) -> Vector: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked. ``vector`` is None where there is nothing to embed. ``depth``: the most that each way of searching gives.
+
+    ``as_of``: only what was known then.
+    """
+
+    text: str
+    vector: Vector | None
+    filters: RecallFilters
+    depth: int
+    as_of: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A memory that was found. ``cosine`` is None where its vector is not at hand: it is then no nearer than the last that has
+    one. ``lexical`` is None where no word matched; its unit is the source's."""
+
+    memory: Memory
+    cosine: float | None
+    lexical: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A source's answer. ``unknown`` counts memories that existed at ``as_of`` in words that are not kept."""
+
+    candidates: tuple[Candidate, ...] = ()
+    unknown: int = 0
+
+
+class Source(Protocol):
+    """Something to find memories in."""
+
+    def find(self, question: Question) -> Found:
+        """The candidates, in no order."""
+        ...
+
+
+class MemorySource:
+    """Memories held in memory: exact, filtered before the cut, under a millisecond for ten thousand. Safe to share by threads.
+
+    ``put`` and ``remove`` may come twice or out of order: a memory's ``change`` decides (see ``mirror``).
+    """
+
+    def __init__(self, dimension: int) -> None:
+        self._lock = threading.RLock()
+        self._vectors = VectorMirror(dimension)
+        self._words = Bm25()
+        self._memories: dict[str, Memory] = {}
+
+    def __len__(self) -> int:
+        return len(self._memories)
+
+    def put(self, memory: Memory, vector: Vector) -> bool:
+        """Add or replace a memory; whether this was news."""
+        with self._lock:
+            if not self._vectors.put(memory.id, vector, memory.change):
+                return False
+            self._words.put(memory.id, memory.indexed)
+            self._memories[memory.id] = memory
+            return True
+
+    def remove(self, memory_id: str, change: int) -> bool:
+        """Forget a memory: from text, vectors and itself; whether there was one."""
+        with self._lock:
+            if not self._vectors.remove(memory_id, change):
+                return False
+            self._words.remove(memory_id)
+            del self._memories[memory_id]
+            return True
+
+    def get(self, memory_id: str) -> Memory | None:
+        """A memory by its id."""
+        return self._memories.get(memory_id)
+
+    def vector(self, memory_id: str) -> Vector | None:
+        """A memory's vector."""
+        return self._vectors.vector(memory_id)
+
+    def find(self, question: Question) -> Found:
+        """The candidates. With ``as_of``: those whose time is not after it."""
+        with self._lock:
+            allowed = self._allowed(question)
+            lexical = dict(self._words.search(question.text, question.depth, allowed))
+            cosine = self._near(question, allowed)
+            if question.vector is not None:
+                cosine |= self._vectors.cosines(question.vector, lexical)
+            keys = dict.fromkeys([*cosine, *lexical])
+            return Found(tuple(Candidate(self._memories[key], cosine.get(key), lexical.get(key)) for key in keys))
+
+    def _allowed(self, question: Question) -> set[str] | None:
+        if question.filters == RecallFilters() and question.as_of is None:
+            return None
+        return {
+            key
+            for key, memory in self._memories.items()
+            if question.filters.passes(memory) and (question.as_of is None or memory.ts <= question.as_of)
+        }
+
+    def _near(self, question: Question, allowed: set[str] | None) -> dict[str, float]:
+        if question.vector is None:
+            return {}
+        mask = None if allowed is None else lambda ids: np.fromiter((key in allowed for key in ids), dtype=bool, count=len(ids))
+        return dict(self._vectors.nearest(question.vector, question.depth, mask))
+
+
+def memory_source(dimension: int, memories: Iterable[tuple[Memory, Vector]]) -> MemorySource:
+    """A source of these memories."""
+    source = MemorySource(dimension)
+    for memory, vector in memories:
+        source.put(memory, vector)
+    return source

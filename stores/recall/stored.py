@@ -1,0 +1,132 @@
+"""The two stores as sources: episodes in LanceDB, insights in SQLite.
+
+Filters go down to the stores as typed values, so they apply before the best are taken. What a store cannot filter by (the regime
+that a claim is bound to) is checked here, on twice as many candidates. A question's stop words are left out before it is asked.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from stores.episodes import EpisodeFilter, EpisodeStore
+from stores.episodes import Hit as EpisodeHit
+from stores.recall.filters import RecallFilters
+from stores.recall.history import beliefs_at
+from stores.recall.memories import Kind, Memory, of_insight
+from stores.recall.sources import Candidate, Embedder, Found, Question, memory_source
+from stores.recall.text import query_terms
+from stores.recall.triples import outcome_facts, place_facts, stated
+from stores.sqlite import InsightFilter, InsightStore
+
+_MOMENT = timedelta(microseconds=1)
+
+
+class EpisodeSource:
+    """Episodes of a store: final ones that were not retracted. With ``as_of``: those executed by then."""
+
+    def __init__(self, store: EpisodeStore) -> None:
+        self._store = store
+
+    def find(self, question: Question) -> Found:
+        """The best by BM25 and the nearest, exactly."""
+        if Kind.EPISODE not in question.filters.kinds or question.filters.categories:
+            return Found()
+        wanted = _episode_filter(question)
+        words = self._store.search_text(_telling(question.text), wanted, limit=question.depth)
+        near = [] if question.vector is None else self._store.search_vector(question.vector, wanted, limit=question.depth)
+        lexical, cosine = {hit.id: hit.score for hit in words}, {hit.id: hit.score for hit in near}
+        hits = {hit.id: hit for hit in (*near, *words)}
+        return Found(tuple(Candidate(of_hit(hit), cosine.get(key), lexical.get(key)) for key, hit in hits.items()))
+
+
+class InsightSource:
+    """Active insights of a store. With ``as_of``: those that were active then, as they were then.
+
+    The embedder must be the store's; only ``as_of`` needs it, for the words of that time (a cached one has them).
+    """
+
+    def __init__(self, store: InsightStore, embedder: Embedder) -> None:
+        self._store = store
+        self._embedder = embedder
+
+    def find(self, question: Question) -> Found:
+        """The best by BM25 and the nearest, exactly."""
+        if Kind.INSIGHT not in question.filters.kinds:
+            return Found()
+        return self._then(question) if question.as_of is not None else self._now(question)
+
+    def _now(self, question: Question) -> Found:
+        filters = question.filters
+        depth = question.depth * 2 if filters.regime is not None else question.depth
+        wanted = _insight_filter(filters)
+        with self._store.snapshot():
+            words = self._store.search_text(_telling(question.text), depth, wanted)
+            near = () if question.vector is None else self._store.knn(question.vector, depth, wanted)
+        lexical, cosine = {hit.insight.id: hit.score for hit in words}, {hit.insight.id: hit.score for hit in near}
+        memories = {hit.insight.id: of_insight(hit.insight) for hit in (*near, *words)}
+        return Found(
+            tuple(
+                Candidate(memory, cosine.get(key), lexical.get(key)) for key, memory in memories.items() if filters.passes(memory)
+            )
+        )
+
+    def _then(self, question: Question) -> Found:
+        if question.as_of is None:
+            return Found()
+        beliefs = beliefs_at(self._store, question.as_of)
+        memories = [memory for insight in beliefs.insights if question.filters.passes(memory := of_insight(insight))]
+        vectors = self._embedder.embed([memory.text for memory in memories]) if memories else ()
+        source = memory_source(self._embedder.dimension, zip(memories, vectors, strict=True))
+        found = source.find(Question(question.text, question.vector, RecallFilters(), question.depth))
+        return Found(found.candidates, unknown=beliefs.unknown)
+
+
+def of_hit(hit: EpisodeHit) -> Memory:
+    """A found episode as a memory. The search does not carry its whole event, so routers and pools are in its text only."""
+    facts = place_facts(hit.key, hit.label) + outcome_facts(hit.key, hit.label, hit.status, hit.regime)
+    return Memory(
+        id=hit.id,
+        kind=Kind.EPISODE,
+        text=hit.reflection,
+        ts=hit.ts,
+        tool=hit.tool,
+        chain=hit.chain,
+        pair=hit.pair,
+        label=hit.label,
+        outcome=hit.status,
+        regime=hit.regime,
+        importance=hit.importance,
+        simulated=hit.simulated,
+        triples=stated(facts, hit.ts, hit.id),
+    )
+
+
+def _episode_filter(question: Question) -> EpisodeFilter:
+    filters = question.filters
+    ends = [end for end in (filters.until, question.as_of and question.as_of + _MOMENT) if end is not None]
+    return EpisodeFilter(
+        tool=filters.tool,
+        chain=filters.chain,
+        pair=filters.pair,
+        regime=filters.regime,
+        simulated=None if filters.include_simulated else False,
+        since=filters.since,
+        until=min(ends) if ends else None,
+    )
+
+
+def _insight_filter(filters: RecallFilters) -> InsightFilter:
+    return InsightFilter(
+        categories=tuple(sorted(filters.categories)),
+        min_confidence=filters.min_confidence,
+        tool=filters.tool,
+        chain=filters.chain,
+        pair=filters.pair,
+        include_simulated=filters.include_simulated,
+        validated_from=filters.since,
+        validated_until=filters.until,
+    )
+
+
+def _telling(text: str) -> str:
+    return " ".join(query_terms(text).terms)
