@@ -59,7 +59,7 @@ class Prometheus:
             raise PrometheusError(why)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "prometheus.yml").write_text(config)
-        self.url = f"http://127.0.0.1:{port or _free_port()}"
+        self.url = f"http://127.0.0.1:{port or free_port()}"
         self._log = folder / "prometheus.log"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603
@@ -139,7 +139,8 @@ class Prometheus:
         self.close()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback that nobody listens on now."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port: int = one.getsockname()[1]

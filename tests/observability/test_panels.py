@@ -1,0 +1,140 @@
+"""The whole way with nothing replaced: the real pipeline with its model on a simulated market, its port, a real Prometheus.
+
+A normal run raises no alert. Then the brain is restarted, and gets what goes wrong in life (garbage, duplicates, a market that
+jumps). After that every query of every panel, and every annotation, has returned data.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import pytest
+
+from deploy.grafana import generate
+from deploy.prometheus.server import free_port, missing
+from gateway.composition import Pipeline
+from gateway.metrics.wiring import open_observed
+from schemas.events import ToolExecution
+from schemas.settings import Settings
+from schemas.topics import TOOLS_EXECUTED
+from streams.publisher import Publisher
+from tests.support.market import market_events
+from tests.support.prometheus import Watcher, until
+from tests.support.streams import GARBAGE, execution
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(missing() is not None, reason=missing() or ""),
+]
+NORMAL, REST = 900, 300
+QUERIES = sorted(
+    {
+        (entry["title"] if "title" in entry else entry["name"], target["expr"])
+        for name in generate.files()
+        for board in [json.loads((generate.FOLDER / name).read_text())]
+        for entry in [*board["panels"], *board["annotations"]["list"]]
+        for target in entry.get("targets", [entry] if "expr" in entry else [])
+    }
+)
+CALM = frozenset({"DefiBrainDiskFilling"})
+"""Not hurried: six hours' pace, guessed from seconds in which others write to the same disk, is anything."""
+
+
+class Run(NamedTuple):
+    """Prometheus, the target's instance, and the alerts that fired in the normal part."""
+
+    watcher: Watcher
+    address: str
+    alarms: list[dict[str, Any]]
+
+
+@contextmanager
+def running(settings: Settings) -> Iterator[Pipeline]:
+    """The pipeline at work on a thread."""
+    stop = threading.Event()
+    with open_observed(settings) as pipeline:
+        thread = threading.Thread(target=pipeline.driver.run, args=(stop,))
+        thread.start()
+        try:
+            yield pipeline
+        finally:
+            stop.set()
+            pipeline.log.notify()
+            thread.join()
+
+
+def publish(pipeline: Pipeline, events: tuple[ToolExecution, ...], size: int = 100) -> None:
+    """In pieces, each after the one before is through: a market that goes on for a while."""
+    for first in range(0, len(events), size):
+        Publisher(pipeline.log, source="market").publish_many(events[first : first + size])
+        drain(pipeline)
+
+
+def drain(pipeline: Pipeline) -> None:
+    """Until every stage has read everything."""
+    seen = pipeline.log.changes()
+    while any(lag.records for lag in pipeline.log.lags()):
+        seen = pipeline.log.wait(seen, 1.0)
+
+
+def jumping(count: int, period: int = 150) -> Iterator[ToolExecution]:
+    """A key whose market jumps now and then, so that something drifts within a short run."""
+    for n in range(count):
+        level = 10.0 if n // period % 2 else 1.0
+        features = dict.fromkeys(("volatility", "pool_depth_usd", "pool_liquidity"), level * (1 + n % 7 / 100))
+        yield execution(n).model_copy(update={"event_id": f"jumping-{n}", "features": features})
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """The run."""
+    folder = tmp_path_factory.mktemp("panels")
+    settings = Settings(data_dir=folder / "data", metrics_port=free_port())
+    address = f"127.0.0.1:{settings.metrics_port}"
+    watcher = Watcher(folder / "prometheus", but=CALM)
+    try:
+        with running(settings) as pipeline:
+            watcher.add(address)
+            publish(pipeline, market_events(7, NORMAL))
+            total = f'defi_brain_stage_received_records_total{{instance="{address}",stage="distil"}}'
+            until(lambda: watcher.value(total) == NORMAL, "Prometheus has seen the normal run")
+            fired = watcher.prometheus.query_range('ALERTS{alertstate="firing"}', 600)
+        with running(settings) as pipeline:
+            until(lambda: watcher.value(f'defi_brain_writer_epoch{{instance="{address}"}}') == 2, "the restart is seen")
+            for value, _ in GARBAGE:
+                Publisher(pipeline.log).publish_raw(TOOLS_EXECUTED, b"key", value)
+            publish(pipeline, market_events(7, NORMAL + REST)[NORMAL - 50 :])
+            publish(pipeline, tuple(jumping(700)))
+            alarms = f'sum(defi_brain_drift_alarms_total{{instance="{address}"}})'
+            until(lambda: (watcher.value(alarms) or 0) > 0, "Prometheus has seen a drift alarm")
+            until(lambda: watcher.value(total) == pipeline.log.tallies()["distil"].received, "Prometheus has seen it all")
+            yield Run(watcher, address, fired)
+    finally:
+        watcher.prometheus.close()
+
+
+def test_a_normal_run_is_quiet(watched: Run) -> None:
+    assert watched.alarms == []
+
+
+@pytest.mark.parametrize(("title", "expression"), QUERIES)
+def test_every_query_returns_data(watched: Run, title: str, expression: str) -> None:
+    """As Grafana would ask, with all jobs and this instance; a number somewhere in the run, not only NaN."""
+    asked = expression.replace("$__rate_interval", "5s").replace("$job", ".+").replace("$instance", watched.address)
+    found = watched.watcher.prometheus.query_range(asked, 900)
+    assert found, f"{title}: no series for {asked}"
+    assert any(not math.isnan(float(value)) for series in found for _, value in series["values"])
+
+
+def test_the_counts_survived_the_restart(watched: Run) -> None:
+    """No counter of records has ever fallen, restart included."""
+    watcher, address, _ = watched
+    for name in ("defi_brain_stage_received_records_total", "defi_brain_stage_records_total", "defi_brain_operations_total"):
+        for series in watcher.prometheus.query_range(f'{name}{{instance="{address}"}}', 900):
+            values = [float(value) for _, value in series["values"]]
+            assert values == sorted(values), series["metric"]
