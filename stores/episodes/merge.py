@@ -9,9 +9,10 @@ reorganisation (``removed``), perhaps mined again in another block. The newest v
     final                    DUPLICATE    DUPLICATE                   UPDATED
     retracted                DUPLICATE    UPDATED if another block    DUPLICATE
 
-Each row remembers the places in the log of the records that made it what it is. A record from one of these places is that same
-record again, delivered after a crash between the store's write and the driver's commit: REPLAYED. So counts come out the same
-whether or not somebody was killed.
+Each row remembers the places in the log of the records that made it what it is. A record that stands before the last of them in
+its partition has been judged already and comes again, because of a crash between the store's write and the driver's commit: it is
+REPLAYED if it is one of them, and a DUPLICATE, as it was the first time, if it is not. So it changes nothing, and the counts come
+out the same whether or not somebody was killed.
 """
 
 from __future__ import annotations
@@ -43,25 +44,20 @@ class Place(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is known of a row for judging the next record. ``places`` as in :func:`place_text`, oldest first."""
+    """What is known of a row for judging the next record. ``places`` are partitions and offsets, oldest first."""
 
     pending: bool
     retracted: bool
     block_hash: str | None
-    places: tuple[str, ...]
-
-
-def place_text(place: Place) -> str:
-    """A place as it is kept: ``partition:offset``."""
-    return f"{place.partition}:{place.offset}"
+    places: tuple[tuple[int, int], ...]
 
 
 def judge(kept: Kept | None, place: Place, event: ToolExecution) -> Effect:
     """What the record at ``place`` does to what is kept."""
     if kept is None:
         return Effect.INSERTED
-    if place_text(place) in kept.places:
-        return Effect.REPLAYED
+    if any(partition == place.partition and offset >= place.offset for partition, offset in kept.places):
+        return Effect.REPLAYED if (place.partition, place.offset) in kept.places else Effect.DUPLICATE
     if event.removed:
         return Effect.DUPLICATE if kept.retracted else Effect.UPDATED
     if event.status is Status.PENDING:
@@ -78,5 +74,5 @@ def after(kept: Kept | None, place: Place, event: ToolExecution) -> Kept:
         pending=event.status is Status.PENDING,
         retracted=event.removed,
         block_hash=event.block_hash,
-        places=(*(kept.places if kept else ()), place_text(place)),
+        places=(*(kept.places if kept else ()), (place.partition, place.offset)),
     )

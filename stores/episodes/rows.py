@@ -39,7 +39,7 @@ class Row:
 
 
 def schema(dimension: int) -> pa.Schema:
-    """The table's columns. ``ts`` is event time in microseconds UTC; ``places`` see ``merge.py``."""
+    """The table's columns. ``ts`` is event time in microseconds UTC; ``places`` those of ``merge.py`` as ``partition:offset``."""
     import pyarrow as pa
 
     text = {name: pa.string() for name in ("id", "key", "tool", "chain", "pair", "label")}
@@ -92,7 +92,7 @@ def to_table(rows: Sequence[Row], dimension: int) -> pa.Table:
 
 def _plain(row: Row) -> dict[str, Any]:
     episode, event = row.episode, row.episode.event
-    partition, _, offset = row.kept.places[-1].partition(":")
+    partition, offset = row.kept.places[-1]
     return {
         "id": episode.id,
         "key": episode.key,
@@ -111,9 +111,9 @@ def _plain(row: Row) -> dict[str, Any]:
         "reflection": episode.reflection,
         "sentence": episode.sentence,
         "payload": orjson.dumps(episode.model_dump(mode="json", exclude=_OWN_COLUMN, exclude_none=True)),
-        "places": " ".join(row.kept.places),
-        "log_partition": int(partition),
-        "log_offset": int(offset),
+        "places": " ".join(f"{one}:{at}" for one, at in row.kept.places),
+        "log_partition": partition,
+        "log_offset": offset,
         "block_hash": row.kept.block_hash,
     }
 
@@ -124,7 +124,7 @@ def to_kept(row: dict[str, Any]) -> Kept:
         pending=row["status"] == "pending",
         retracted=row["retracted"],
         block_hash=row["block_hash"],
-        places=tuple(row["places"].split()),
+        places=tuple((int(one), int(at)) for one, _, at in (place.partition(":") for place in row["places"].split())),
     )
 
 

@@ -147,8 +147,9 @@ class EpisodeStore:
         Raises:
             ValueError: ``limit`` is not in 1 … 1000, or the filter has a moment without a zone.
         """
+        _check_limit(limit)
         where = expression(wanted)
-        return self._best(lambda one: one.by_text(text, where, _bounded(limit)), lambda row: float(row["_score"]), limit)
+        return self._best(lambda one: one.by_text(text, where, limit), lambda row: float(row["_score"]), limit)
 
     def search_vector(self, vector: Vector, wanted: EpisodeFilter = _ANY, *, limit: int = 10) -> list[Hit]:
         """The nearest by cosine, exactly; the score is the cosine.
@@ -156,13 +157,12 @@ class EpisodeStore:
         Raises:
             ValueError: see :meth:`search_text`, or the vector is of another dimension, zero or not finite.
         """
+        _check_limit(limit)
         query = np.asarray(vector, dtype=np.float32)
         if query.shape != (self.dimension,) or not np.isfinite(query).all() or not query.any():
             raise ValueError(f"a query vector has {self.dimension} finite numbers, not all zero")
         where = expression(wanted)
-        return self._best(
-            lambda one: one.by_vector(query, where, _bounded(limit)), lambda row: 1.0 - float(row["_distance"]), limit
-        )
+        return self._best(lambda one: one.by_vector(query, where, limit), lambda row: 1.0 - float(row["_distance"]), limit)
 
     def search(
         self, text: str, embedder: Embedder, wanted: EpisodeFilter = _ANY, *, limit: int = 10, recipe: str = DEFAULT_RECIPE
@@ -174,7 +174,8 @@ class EpisodeStore:
         """
         if recipe not in RECIPES:
             raise ValueError(f"recipes are {', '.join(RECIPES)}")
-        depth = min(MAX_HITS, max(_DEPTH, 5 * _bounded(limit)))
+        _check_limit(limit)
+        depth = min(MAX_HITS, max(_DEPTH, 5 * limit))
         (vector,) = getattr(embedder, "embed_query", embedder.embed)([text])
         legs = [self.search_text(text, wanted, limit=depth), self.search_vector(vector, wanted, limit=depth)]
         hits = {hit.id: hit for leg in legs for hit in leg}
@@ -238,10 +239,9 @@ def check_made_by(folder: Path, header: Header, info: EmbedderInfo | None) -> No
         )
 
 
-def _bounded(limit: int) -> int:
+def _check_limit(limit: int) -> None:
     if not 1 <= limit <= MAX_HITS:
         raise ValueError(f"a limit lies in 1 … {MAX_HITS}")
-    return limit
 
 
 def _rescored(hit: Hit, score: float) -> Hit:

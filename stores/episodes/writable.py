@@ -43,8 +43,8 @@ LOGGER = logging.getLogger(__name__)
 SEGMENT_ROWS = 32_768
 KEEP = timedelta(minutes=1)
 """Old versions stay this long for readers that still read them."""
-STEPS = ("judged", "added", "replaced", "begun", "optimized")
-"""The names that the hook hears, in order."""
+STEPS = ("judged", "added", "replaced", "begun", "optimizing", "optimized")
+"""The names that the hook hears; the last two from whichever thread compacts."""
 
 Hook = Callable[[str], None]
 
@@ -232,7 +232,7 @@ class WritableEpisodeStore(EpisodeStore):
         for segment in self._segments():
             closed = segment.name != self._header.segments[-1]
             self._upkeep[segment.name] = Upkeep(max(0, segment.fragments() - 1), closed=closed, sweep_at=self._clock())
-        for segment in self._segments()[:2] if killed_before else ():
+        for segment in self._segments() if killed_before else ():
             segment.optimize(self._keep, remove_strays=True)
         self._last().make_text_index()
 
@@ -277,6 +277,7 @@ class WritableEpisodeStore(EpisodeStore):
         with self._compacting:
             with self._wake:
                 fragments, rows, started = upkeep.fragments, upkeep.rows, self._clock()
+            self._reached("optimizing")
             try:
                 segment.optimize(self._keep)
                 if upkeep.closed:
