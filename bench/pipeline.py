@@ -98,6 +98,9 @@ def _bare(events: int, batch: int) -> dict[str, float]:
 
 
 def _pipeline(folder: Path, events: int, *, cache: bool) -> dict[str, float]:
+    from stores.heap import one_arena
+
+    one_arena()
     from gateway.composition import open_pipeline
     from gateway.ingest import publish_items
     from schemas.settings import Settings
@@ -119,7 +122,7 @@ def _pipeline(folder: Path, events: int, *, cache: bool) -> dict[str, float]:
 
 
 def _latency(folder: Path, events: int, rate: float) -> dict[str, float]:
-    """One thread publishes at the rate; the pipeline runs; a reader asks for the newest episode until it is there."""
+    """One thread publishes at the rate, the pipeline runs, a reader looks for the oldest sampled episode that it has not seen."""
     from gateway.composition import open_episodes, open_pipeline
     from schemas.episodes import episode_id
     from schemas.settings import Settings
@@ -127,8 +130,9 @@ def _latency(folder: Path, events: int, rate: float) -> dict[str, float]:
     from streams.sources.market import simulate
 
     settings = Settings(data_dir=folder)
-    market = list(simulate(SEED, events))
+    market = list(simulate(SEED, events + 50))
     stop = threading.Event()
+    sampled: list[tuple[str, float]] = []
     waits: list[float] = []
     with open_pipeline(settings) as pipeline:
         runner = threading.Thread(target=pipeline.driver.run, args=(stop,))
@@ -137,17 +141,24 @@ def _latency(folder: Path, events: int, rate: float) -> dict[str, float]:
         publisher.publish_many(market[:50])
         while pipeline.sinks.episodes.count() < 50:
             time.sleep(0.01)
-        started = time.perf_counter()
-        with open_episodes(settings) as reader:
+
+        def publish() -> None:
+            started = time.perf_counter()
             for number, event in enumerate(market[50:]):
-                due = started + number / rate
-                time.sleep(max(0.0, due - time.perf_counter()))
+                time.sleep(max(0.0, started + number / rate - time.perf_counter()))
+                published = time.perf_counter()
                 publisher.publish(event)
-                if number % 20 == 0:
-                    published = time.perf_counter()
-                    while reader.get(episode_id(event)) is None:
-                        time.sleep(0.002)
-                    waits.append((time.perf_counter() - published) * 1000)
+                if number % 10 == 0:
+                    sampled.append((episode_id(event), published))
+
+        producer = threading.Thread(target=publish)
+        producer.start()
+        with open_episodes(settings) as reader:
+            while producer.is_alive() or len(waits) < len(sampled):
+                if len(waits) < len(sampled) and reader.get(sampled[len(waits)][0]) is not None:
+                    waits.append((time.perf_counter() - sampled[len(waits)][1]) * 1000)
+                else:
+                    time.sleep(0.002)
         stop.set()
         runner.join()
     ordered = sorted(waits)

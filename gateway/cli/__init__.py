@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gateway.cli import dlq, episodes, health, insights, run, settings, signals, simulate
+from stores.heap import one_arena
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -19,6 +20,7 @@ def main(context: click.Context, data_dir: str | None, broker: str | None) -> No
 
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 unhealthy.
     """
+    one_arena()
     context.obj = {"data_dir": data_dir, "broker": broker}
 
 

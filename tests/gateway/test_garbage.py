@@ -59,6 +59,12 @@ GARBAGE: dict[str, tuple[bytes | None, str]] = {
     "a 5 MB payload": (wire(error="x" * 5_000_000), "too_large"),
     "the same token twice": (wire(token_out=WETH), "same_token"),
     "a schema-registry frame": (b"\x00\x00\x00\x00\x01" + wire(), "confluent_framed"),
+    "a number beyond floats in a field nobody knows": (wire().replace(b'"test"', b'"test","later":1e400'), "not_finite"),
+    "three hundred and ten digits in a field nobody knows": (
+        wire().replace(b'"test"', b'"test","later":[1' + b"0" * 310 + b".5]"),
+        "not_finite",
+    ),
+    "nesting near the parser's limit": (wire().replace(b'"test"', b'"test","later":' + b"[" * 150 + b"]" * 150), "too_deep"),
     "a price off by 10^12": (wire(mid_before="0.000000003"), "price_off_reference"),
     "a success without amounts": (wire(amount_out_raw="0"), "success_without_amounts"),
     "a revert without gas": (wire(status="reverted"), "revert_without_gas"),
