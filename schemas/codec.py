@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -18,6 +19,10 @@ from schemas.events import ToolExecution
 from schemas.insights import InsightUpdate
 from schemas.operations import OPERATION
 from schemas.signals import DriftSignal
+from schemas.usage import MemoryUsed
+
+MAX_DEPTH = 64
+"""Levels of nesting that are read. Episodes wrap events and updates wrap insights, so an event has to leave room."""
 
 MAX_VALUE_BYTES = 1_000_000
 """A record's value over this is refused: Kafka's own default limit, so a record fits either log."""
@@ -28,10 +33,12 @@ CONTRACTS: dict[str, TypeAdapter[Any]] = {
     "signal": TypeAdapter(DriftSignal),
     "insight-operation": OPERATION,
     "insight-update": TypeAdapter(InsightUpdate),
+    "memory-used": TypeAdapter(MemoryUsed),
     "dead-letter": TypeAdapter(DeadLetter),
 }
 
 
+_HUGE_EXPONENT = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
 _NOT_FINITE = re.compile(rb"[:\[,]\s*[-+]?(?:NaN|Infinity|inf\b)")
 
 
@@ -81,7 +88,22 @@ def parse(value: bytes | None) -> dict[str, Any]:
         raise ContractError(reason, str(error)[:300]) from None
     if not isinstance(plain, dict):
         raise ContractError("not_object", f"a JSON object is expected, not {type(plain).__name__}")
+    if _HUGE_EXPONENT.search(value) or value.count(b"{") + value.count(b"[") > MAX_DEPTH:
+        _check_depth_and_numbers(plain)
     return plain
+
+
+def _check_depth_and_numbers(plain: Any) -> None:
+    """What a parser lets through and a writer does not: numbers over a float's range, nesting that the next message adds to."""
+    level: list[Any] = [plain]
+    for _ in range(MAX_DEPTH):
+        if any(isinstance(one, float) and not math.isfinite(one) for one in level):
+            raise ContractError("not_finite", "a number is beyond the range of a float")
+        inner = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, (dict, list))]
+        if not inner:
+            return
+        level = [child for children in inner for child in children]
+    raise ContractError("too_deep", f"nested deeper than {MAX_DEPTH} levels")
 
 
 def _refusal(error: ValidationError) -> ContractError:
@@ -100,6 +122,7 @@ NAMED_REASONS = frozenset(
         "unknown_version", "raw_amount", "inexact_amount", "amount_out_of_range", "naive_timestamp", "bad_timestamp", "chain_id",
         "address", "hash", "number", "not_finite", "nul_in_text", "symbol", "same_token", "swap_without_tokens", "sentinel_amount",
         "success_without_amounts", "revert_without_gas", "failure_with_pnl", "bad_price", "stale_oracle", "price_off_reference",
+        "adjustment", "expired", "directive_category",
     }
 )  # fmt: skip
 
