@@ -29,6 +29,7 @@ class Fold(Member):
         self._factory = factory
         self._stages: dict[Partition, StatefulStage] = {}
         self._broken: BaseException | None = None
+        self._uncommitted: dict[Partition, int] = {}
 
     # --- partitions come and go
 
@@ -60,6 +61,7 @@ class Fold(Member):
     def _drop(self) -> None:
         self.feeds.clear()
         self._stages.clear()
+        self._uncommitted.clear()
 
     async def _take_up(self, wheres: Collection[Partition]) -> None:
         from aiokafka import TopicPartition
@@ -68,8 +70,13 @@ class Fold(Member):
             return
         saved = await load_checkpoints(self._around.settings, self.name, wheres, self._log_id)
         for where in wheres:
-            committed = await self._consumer.committed(TopicPartition(*where)) or 0
-            checkpoint = saved.get(where) or Checkpoint(0, b"", StageTally())
+            committed = await self._consumer.committed(TopicPartition(*where))
+            checkpoint = saved.get(where) or _nothing()
+            if committed is None:  # the group was forgotten; what a checkpoint covers has been sent
+                committed = checkpoint.offset
+                self._uncommitted[where] = committed
+            elif committed < checkpoint.offset:  # moved back, to send again what is behind the checkpoint
+                checkpoint = _nothing()
             offset, tally = await asyncio.to_thread(self._restore, where, checkpoint)
             self.feeds[where] = Feed(offset, committed, max(0, committed - offset), tally)
         await self._check_bounds()
@@ -92,6 +99,10 @@ class Fold(Member):
     async def _turn(self) -> None:
         if self._broken is not None:
             raise self._broken
+        if self._uncommitted:
+            async with self._lock:
+                await self._commit({where: offset for where, offset in self._uncommitted.items() if where in self.feeds})
+                self._uncommitted.clear()
         await super()._turn()
 
     def _shares(self, batch: Sequence[Fed]) -> list[Sequence[Fed]]:
@@ -135,6 +146,11 @@ class Fold(Member):
         await send_all(self._producer, records)
         for feed in saved:
             feed.unsaved = 0
+
+
+def _nothing() -> Checkpoint:
+    """Where a partition stands that has no checkpoint."""
+    return Checkpoint(0, b"", StageTally())
 
 
 def _listener(fold: Fold) -> Any:

@@ -170,6 +170,7 @@ def test_secrets_are_not_among_the_settings(secured: Secured) -> None:
     assert PASSWORD not in str(found.plain())
 
 
+@pytest.mark.slow
 def test_the_pipeline_runs_secured(secured: Secured, tmp_path: Path) -> None:
     """Faust, the members and the administration all take their security from the settings."""
     found = settings(
