@@ -30,7 +30,7 @@ KEYS = {
 ABOUT = (
     "An event-driven memory for DeFi trading agents. Values are UTF-8 JSON without any framing. Records are partitioned by "
     "`toPositive(murmur2(key)) % partitions`, Kafka's default for Java clients. A record's identity is in its value; a repeated "
-    "record is a duplicate and does nothing. Records that do not fit their schema go to the topic of rejected records, bytes and all."
+    "record is a duplicate and does nothing. Records that do not fit their schema go to the topic of rejected records as they came."
 )
 PUBLISHED_BY_OTHERS = (TOOLS_EXECUTED, OPERATIONS)
 
