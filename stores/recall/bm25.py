@@ -49,7 +49,8 @@ class Bm25:
         self._postings: dict[str, _Postings] = {}
         self._vocabulary: list[str] | None = None
         self._rows: dict[str, int] = {}
-        self._ids: list[str | None] = []
+        self._ids: list[str] = []
+        self._alive = array("b")
         self._terms: list[tuple[str, ...]] = []
         self._lengths = array("d")
         self._total = 0.0
@@ -67,6 +68,7 @@ class Bm25:
         row = len(self._ids)
         self._rows[key] = row
         self._ids.append(key)
+        self._alive.append(1)
         self._terms.append(tuple(counts))
         self._lengths.append(float(counts.total()))
         self._total += counts.total()
@@ -87,7 +89,7 @@ class Bm25:
         for term in self._terms[row]:
             self._postings[term].live -= 1
         self._total -= self._lengths[row]
-        self._ids[row], self._terms[row] = None, ()
+        self._alive[row], self._terms[row] = 0, ()
         if len(self._ids) > 64 and len(self._rows) * 2 < len(self._ids):
             self._pack()
         return True
@@ -106,11 +108,12 @@ class Bm25:
     def search(self, query: str, k: int, allowed: set[str] | None = None) -> list[tuple[str, float]]:
         """Up to ``k`` ids with a score over zero, best first, equal ones by id. ``allowed`` filters before the k are taken."""
         scores = self._scored(query)
-        hits = [
-            (key, float(scores[row]))
-            for row in np.flatnonzero(scores > 0.0)
-            if (key := self._ids[row]) is not None and (allowed is None or key in allowed)
-        ]
+        rows = np.flatnonzero((scores > 0.0) & np.array(self._alive, dtype=bool))
+        if allowed is not None:
+            rows = np.array([row for row in rows if self._ids[row] in allowed], dtype=np.int64)
+        if 0 < k < len(rows):
+            rows = rows[scores[rows] >= np.partition(scores[rows], -k)[-k]]
+        hits = [(self._ids[row], float(scores[row])) for row in rows]
         hits.sort(key=lambda hit: (-hit[1], hit[0]))
         return hits[: max(k, 0)]
 
