@@ -9,17 +9,20 @@ import asyncio
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Protocol
 
-from gateway.composition import distil_stage, layout, open_embedder
+from gateway.composition import distil_stage, layout, open_embedder, open_log
 from schemas.errors import BrainError
 from schemas.settings import Settings
-from schemas.topics import EPISODES_RECORDED, OPERATIONS, SIGNALS_RAISED, TOOLS_EXECUTED, Topic
+from schemas.topics import EPISODES_RECORDED, TOOLS_EXECUTED, Topic
 from stores.episodes import WritableEpisodeStore
 from stores.sqlite import WritableInsightStore
 from streams.embedded.tallies import Lag
 from streams.embedded.worker import Progress, StageSlot
 from streams.kafka.app import create_app, run_app, run_until_idle
 from streams.kafka.lag import lags
+from streams.kafka.log import KafkaLog
+from streams.log import LogAppender, ReadableLog
 from streams.relay import Relay
 from streams.stages.embed import ReflectEmbed
 from streams.stages.episodes import EpisodeSink
@@ -31,10 +34,29 @@ INPUTS: dict[str, tuple[Topic, ...]] = {
     "episodes": (EPISODES_RECORDED,),
     "signals": (EPISODES_RECORDED,),
     "distil": (EPISODES_RECORDED,),
-    "writer": (OPERATIONS, SIGNALS_RAISED),
+    "writer": InsightWriter.inputs,
 }
 """The workers, by the name of their stage, with what each reads."""
 WORKERS = tuple(INPUTS)
+
+
+class AnyLog(LogAppender, ReadableLog, Protocol):
+    """What both logs do."""
+
+
+@contextmanager
+def open_any_log(settings: Settings) -> Iterator[AnyLog]:
+    """The log that the settings name, whichever broker serves it.
+
+    Raises:
+        BrainError: there is no embedded log yet, or the cluster cannot be reached or lacks our topics.
+    """
+    if settings.on_kafka:
+        with KafkaLog(settings) as cluster:
+            yield cluster
+    else:
+        with open_log(settings) as log:
+            yield log
 
 
 class _Reader:

@@ -15,7 +15,8 @@ from schemas.settings import Settings
 from schemas.topics import OPERATIONS, TOOLS_EXECUTED, Topic
 from streams.embedded.log import EmbeddedLog
 from streams.headers import event_headers
-from streams.log import LogAppender, LogError, NewRecord
+from streams.kafka.log import KafkaLog
+from streams.log import LogAppender, NewRecord
 from streams.record import Headers
 from workers.stage import Position
 
@@ -29,16 +30,14 @@ class Publisher:
     Every method returns when the records are on disk.
 
     Raises:
-        LogError: the settings name a broker that is not embedded.
+        LogError: the settings name a Kafka cluster that cannot be reached.
     """
 
     def __init__(self, log: LogAppender | Settings, *, source: str = "publisher") -> None:
-        self._owned: EmbeddedLog | None = None
+        self._owned: EmbeddedLog | KafkaLog | None = None
         self._log: LogAppender
         if isinstance(log, Settings):
-            if log.on_kafka:
-                raise LogError(f"this publisher writes embedded logs; {log.broker} is a Kafka broker", hint="set DEFI_BRAIN_BROKER")
-            self._log = self._owned = EmbeddedLog(log.log_path)
+            self._log = self._owned = KafkaLog(log) if log.on_kafka else EmbeddedLog(log.log_path)
         else:
             self._log = log
         self._source = source

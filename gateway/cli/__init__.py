@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gateway.cli import dlq, episodes, health, insights, run, settings, signals, simulate
+from gateway.cli import dlq, episodes, health, insights, kafka, run, settings, signals, simulate
 from stores.heap import one_arena
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -37,6 +37,10 @@ for command in (
     health.rebuild,
     health.doctor,
     dlq.dlq,
+    kafka.topics,
+    kafka.worker,
+    kafka.replay,
+    kafka.mirror,
     settings.config,
 ):
     main.add_command(command)

@@ -1,4 +1,4 @@
-"""``dlq list|show``: what could not be processed, and why."""
+"""``dlq list|show|replay``: what could not be processed, why, and once more."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schemas.dead_letters import DeadLetter
 
 @click.group()
 def dlq() -> None:
-    """Read the dead letters: rejected records with their original bytes."""
+    """Dead letters: rejected records with their original bytes."""
 
 
 @dlq.command("list")
@@ -25,10 +25,10 @@ def dlq() -> None:
 @plain_errors
 def list_letters(arguments: dict[str, str | None], reason: str | None, stage: str | None, limit: int, as_json: bool) -> None:
     """List dead letters, with a count for each reason."""
-    from gateway.composition import open_log
+    from gateway.kafka import open_any_log
     from streams.dead_letters import dead_letters
 
-    with open_log(load_settings(**arguments)) as log:
+    with open_any_log(load_settings(**arguments)) as log:
         letters = list(dead_letters(log, stage=stage, reason=reason))
     reasons = Counter(letter.reason for letter in letters)
     shown = letters[-limit:]
@@ -52,10 +52,10 @@ def list_letters(arguments: dict[str, str | None], reason: str | None, stage: st
 @plain_errors
 def show(arguments: dict[str, str | None], letter_id: str, raw: bool, as_json: bool) -> None:
     """Show one dead letter; LETTER_ID may be the first characters of an id."""
-    from gateway.composition import open_log
+    from gateway.kafka import open_any_log
     from streams.dead_letters import find_dead_letter
 
-    with open_log(load_settings(**arguments)) as log:
+    with open_any_log(load_settings(**arguments)) as log:
         letter = find_dead_letter(log, letter_id)
     if letter is None:
         fail(f"no single dead letter has an id that starts with {letter_id!r}", hint="defi-brain dlq list shows the ids")
@@ -66,6 +66,39 @@ def show(arguments: dict[str, str | None], letter_id: str, raw: bool, as_json: b
     else:
         for name, value in _plain(letter).items():
             click.echo(f"{name + ':':<17}{value}")
+
+
+@dlq.command("replay")
+@click.argument("letter_ids", nargs=-1)
+@click.option("--reason", help="All letters of this reason.")
+@click.option("--stage", help="All letters of this stage.")
+@json_option
+@click.pass_obj
+@plain_errors
+def replay_letters(
+    arguments: dict[str, str | None], letter_ids: tuple[str, ...], reason: str | None, stage: str | None, as_json: bool
+) -> None:
+    """Send dead letters' records again, as they came. What is still wrong with them is found again; nothing is done twice."""
+    from gateway.kafka import open_any_log
+    from streams.dead_letters import dead_letters, find_dead_letter
+    from streams.replay import resend
+
+    if not (letter_ids or reason or stage):
+        raise click.UsageError("name letters, or give --reason or --stage")
+    with open_any_log(load_settings(**arguments)) as log:
+        if letter_ids:
+            named = {letter_id: find_dead_letter(log, letter_id) for letter_id in letter_ids}
+            missing = [letter_id for letter_id, letter in named.items() if letter is None]
+            if missing:
+                fail(f"no single dead letter has an id that starts with {missing[0]!r}", hint="defi-brain dlq list shows the ids")
+            letters = [letter for letter in named.values() if letter]
+        else:
+            letters = list(dead_letters(log, stage=stage, reason=reason))
+        positions = resend(log, letters)
+    if as_json:
+        print_json({"sent": [{"topic": at.topic, "partition": at.partition, "offset": at.offset} for at in positions]})
+        return
+    click.echo(f"{len(positions)} records sent again")
 
 
 def _plain(letter: DeadLetter) -> dict[str, object]:

@@ -45,7 +45,7 @@ def test_the_simulated_market(kafka: Settings, tmp_path: Path) -> None:
         found = remembered(kafka)
         assert found.insight_lines > 0
         assert found == on_embedded(tmp_path, publish)
-        assert [lag.records for lag in pipeline_lags(kafka)] == [0] * 21
+        assert {lag.records for lag in pipeline_lags(kafka)} == {0}
         with (
             open_embedder(kafka) as embedder,
             open_sinks(layout(kafka.model_copy(update={"data_dir": tmp_path / "rebuilt"})), embedder) as sinks,

@@ -115,4 +115,4 @@ def test_each_is_kept_or_put_aside_and_none_stops_the_others(kafka: Settings, tm
         assert letters == {}
         good = [sent for sent in SENT if sent.reason is None]
         assert store.count() == len(good) - 1  # one was delivered twice
-    assert [lag.records for lag in pipeline_lags(kafka)] == [0] * 21
+    assert {lag.records for lag in pipeline_lags(kafka)} == {0}
