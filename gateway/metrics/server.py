@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +16,8 @@ from prometheus_client.exposition import choose_encoder
 from gateway.metrics.health import Health
 from schemas.errors import BrainError
 
+LOGGER = logging.getLogger(__name__)
+
 JSON = "application/json"
 READ_S = 10.0
 """A client that takes longer to say what it wants is cut off."""
@@ -27,6 +30,10 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     registry: CollectorRegistry
     health: Callable[[], Health]
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that hangs up in the middle is no news either."""
+        LOGGER.debug("metrics: a request of %s failed", client_address, exc_info=True)
 
 
 class _Handler(BaseHTTPRequestHandler):

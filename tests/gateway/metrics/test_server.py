@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -106,6 +109,25 @@ def test_no_port_unless_the_settings_name_one(tmp_path: Path) -> None:
         with serve(one.observation, Settings(metrics_port=port)) as server:
             assert server is not None
             assert server.port == port
+
+
+def test_a_client_that_hangs_up_is_no_news(capfd: pytest.CaptureFixture[str]) -> None:
+    """It asks, and resets the connection before it is answered; the port answers the next one and prints nothing."""
+    asked, gone = threading.Event(), threading.Event()
+
+    def slow() -> Health:
+        asked.set()
+        gone.wait(30)
+        return WELL
+
+    with MetricsServer(CollectorRegistry(), slow, 0) as server:
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+            assert asked.wait(30)
+        gone.set()
+        assert get(f"{server.url}/healthz")[0] == 200
+    assert capfd.readouterr() == ("", "")
 
 
 class Flaky:

@@ -12,6 +12,7 @@ from gateway.metrics import catalogue
 from gateway.metrics.collector import Sample
 from gateway.metrics.stores_part import EmbedderPart, EpisodesPart, FilesPart, InsightsPart
 from schemas.claims import Category
+from schemas.insights import InsightStatus
 from stores.sqlite import InsightFilter
 from stores.sqlite.census import BAND_NAMES, take_census
 from stores.sqlite.connection import open_connection
@@ -75,7 +76,7 @@ def test_zeros_of_what_may_come(tmp_path: Path) -> None:
     assert {metric for _, metric in alarms} == set(WATCHED)
     assert set(alarms.values()) == {0}
     insights = by(samples, catalogue.INSIGHTS)
-    assert len(insights) == len(Category) * len(BAND_NAMES) * 2
+    assert len(insights) == len(Category) * len(BAND_NAMES) * len(InsightStatus)
 
 
 def test_alarms_by_level_and_metric(tmp_path: Path) -> None:
