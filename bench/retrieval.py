@@ -8,7 +8,6 @@ recipe sees nothing else. ``--write`` puts the tables into ``docs/recall.md``.
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from bench import desk, hotpot
 from stores.embedding.cache import CachedEmbedder
 from stores.embedding.onnx import open_model
 from stores.recall.bm25 import Bm25
-from stores.recall.fusion import RECIPES, ranked
+from stores.recall.fusion import DEFAULT_RECIPE, RECIPES, ranked
 from stores.recall.graph import LinkGraph, Links
 from stores.recall.memories import Memory, context_line, of_episode
 from stores.recall.mirror import VectorMirror
@@ -31,6 +30,7 @@ DEPTH = 50
 
 Ranking = list[str]
 Sources = dict[str, dict[str, float]]
+Ranker = Callable[[str, Sources, Mapping[str, Memory]], Ranking]
 
 
 class Legs:
@@ -143,9 +143,7 @@ class Desk:
             answers.append([legs.sources(asked.text) for asked in questions])
         return answers
 
-    def precision(
-        self, found: Sequence[Sequence[Sources]], rank: Callable[[str, Sources, Mapping[str, Memory]], Ranking]
-    ) -> dict[str, float]:
+    def precision(self, found: Sequence[Sequence[Sources]], rank: Ranker) -> dict[str, float]:
         """Share of the first five that are relevant (of as many as there are), by kind of question, and the mean of kinds."""
         by_kind: dict[str, list[float]] = {kind: [] for kind in self.kinds}
         for answers, (_, memories, questions) in zip(found, self.desks, strict=True):
@@ -174,22 +172,42 @@ def desk_table(embedder: CachedEmbedder) -> list[str]:
         rows.append(f"| {indexed} | {name} | {' | '.join(f'{share:.2f}' for share in found.values())} |")
         print(rows[-1], flush=True)
 
+    def ranked_by(recipe: Callable[[Sources], dict[str, float]]) -> Ranker:
+        return lambda text, sources, memories: order(recipe(sources))
+
+    def walked_by(recipe: Callable[[Sources], dict[str, float]]) -> Ranker:
+        return lambda text, sources, memories: walked(text, recipe(sources), memories)
+
+    best = recipes()[DEFAULT_RECIPE]
     for indexed, read in INDEXED.items():
         found = task.found(read)
-        for name, recipe in recipes().items():
-            row(indexed, name, task.precision(found, lambda text, sources, memories, recipe=recipe: order(recipe(sources))))
-        for name in RECIPES:
-            recipe = recipes()[name]
-            ranks = task.precision(found, lambda text, sources, memories, recipe=recipe: walked(text, recipe(sources), memories))
-            row(indexed, f"{name} + walk", ranks)
+        if indexed == "reflection":
+            for name, recipe in recipes().items():
+                row(indexed, name, task.precision(found, ranked_by(recipe)))
+            apart = [[_own_cosines(sources) for sources in answers] for answers in found]
+            row(indexed, f"{DEFAULT_RECIPE}, cosines of word matches not at hand", task.precision(apart, ranked_by(best)))
+        else:
+            for name in ("BM25", DEFAULT_RECIPE):
+                row(indexed, name, task.precision(found, ranked_by(recipes()[name])))
+        row(indexed, f"{DEFAULT_RECIPE} + walk", task.precision(found, walked_by(best)))
     return rows
+
+
+def _own_cosines(sources: Sources) -> Sources:
+    """What the episode store gives: a cosine for what the vectors found, the least of them for what only words found."""
+    near = dict(sorted(sources["dense"].items(), key=lambda hit: (-hit[1], hit[0]))[:DEPTH])
+    least = min(near.values(), default=0.0)
+    return {"dense": dict.fromkeys(sources["lexical"], least) | near, "lexical": sources["lexical"]}
 
 
 def write(name: str, rows: Sequence[str]) -> None:
     """Put a table between its marks in the page."""
-    text = PAGE.read_text()
-    pattern = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- /{name} -->)", re.S)
-    PAGE.write_text(pattern.sub(lambda match: match.group(1) + "\n".join(rows) + match.group(2), text))
+    begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+    before, _, rest = PAGE.read_text().partition(begin)
+    _, _, after = rest.partition(end)
+    if not after:
+        raise SystemExit(f"{PAGE} has no marks for {name}")
+    PAGE.write_text(before + begin + "\n".join(rows) + "\n" + end + after)
 
 
 def main() -> None:
