@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID, uuid5
@@ -39,3 +40,12 @@ def event_id_of(event: Mapping[str, Any]) -> str:
         return content_id("event", chain_number(event["chain_id"]), transaction, event.get("log_index", "-"))
     plain = {key: value for key, value in event.items() if key not in ("event_id", "schema_version", "ts_unit")}
     return content_id("event", json.dumps(plain, default=str, sort_keys=True, ensure_ascii=False))
+
+
+def said_id(key: str, text: str) -> str:
+    """What is said of a subject, whatever its case and spacing: equal for two notes of the same words.
+
+    >>> said_id("*", "Gas is  HIGH") == said_id("*", "gas is high")
+    True
+    """
+    return content_id("said", key, " ".join(unicodedata.normalize("NFKC", text).casefold().split()))

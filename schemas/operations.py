@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, FiniteFloat, TypeAdapter, model_validator
+from pydantic_core import PydanticCustomError
 
-from schemas.base import Contract
+from schemas.base import Contract, Part
 from schemas.claims import Category, Claim, Evidence
-from schemas.types import Label, Moment
+from schemas.insights import Confidence, FeedbackType, Priority
+from schemas.types import ExactDecimal, Label, Moment, Text
 
 
 class _Operation(Contract):
@@ -66,7 +68,97 @@ class ArchiveInsight(_Operation):
     kind: Literal["ARCHIVE"] = "ARCHIVE"
 
 
+class AdjustInsight(_Operation):
+    """An operator sets the confidence, or moves it by ``delta``; exactly one of the two. Kept within 0 … 1."""
+
+    kind: Literal["ADJUST"] = "ADJUST"
+    confidence: Confidence | None = None
+    delta: Annotated[ExactDecimal, Field(ge=-1, le=1)] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.confidence is None) == (self.delta is None):
+            raise PydanticCustomError("adjustment", "an adjustment has a confidence or a delta, and not both")
+        return self
+
+
+class SubmitDirective(_Operation):
+    """What the operator wants, from ``ts`` until ``expires_at``: confidence 1.0, moved by nothing (specification, Dashboard)."""
+
+    kind: Literal["DIRECTIVE"] = "DIRECTIVE"
+    text: Text
+    feedback_type: FeedbackType
+    priority: Priority = "medium"
+    expires_at: Moment | None = None
+    key: str = Field(default="*", min_length=1, max_length=256)
+    label: Label = "operator directive"
+
+    @model_validator(mode="after")
+    def _lasts(self) -> Self:
+        if self.expires_at is not None and self.expires_at <= self.ts:
+            raise PydanticCustomError("expired", "a directive expires after it is submitted, or never")
+        return self
+
+
+class Similar(Part):
+    """An insight that stood near a note when it was written, and the cosine between them."""
+
+    insight_id: str
+    similarity: Annotated[FiniteFloat, Field(ge=-1, le=1)]
+
+
+class RememberNote(_Operation):
+    """What an agent writes down. ``insight_id`` is the id it gets if it turns out to be new (``workers/notes.py`` decides).
+
+    ``similar`` is what stood near when it was written, the nearest first. It was measured once and is part of the record, so a
+    rebuild decides the same whatever its machine's floats are like. ``recalled`` are those that the memory itself had handed to
+    the author: saying them again is no evidence (law 9). ``corrects`` names a note that this one puts right.
+    """
+
+    kind: Literal["REMEMBER"] = "REMEMBER"
+    text: Text
+    category: Category = Category.GENERAL
+    key: str = Field(default="*", min_length=1, max_length=256)
+    label: Label = "agent note"
+    importance: Annotated[float, Field(ge=0, le=1)] = 0.0
+    simulated: bool = False
+    similar: tuple[Similar, ...] = Field(default=(), max_length=32)
+    recalled: tuple[str, ...] = Field(default=(), max_length=32)
+    corrects: str | None = None
+
+    @model_validator(mode="after")
+    def _own_category(self) -> Self:
+        if self.category is Category.OPERATOR_DIRECTIVE:
+            raise PydanticCustomError("directive_category", "a note is no directive; an operator submits those")
+        return self
+
+
+class ForgetInsight(_Operation):
+    """Deleted: from rows, text, vectors and history. Its id stays known as forgotten, so that nothing brings it back."""
+
+    kind: Literal["FORGET"] = "FORGET"
+
+
 InsightOperation = Annotated[
-    AddInsight | UpvoteInsight | DownvoteInsight | EditInsight | ArchiveInsight, Field(discriminator="kind")
+    AddInsight
+    | UpvoteInsight
+    | DownvoteInsight
+    | EditInsight
+    | ArchiveInsight
+    | AdjustInsight
+    | SubmitDirective
+    | RememberNote
+    | ForgetInsight,
+    Field(discriminator="kind"),
 ]
-OPERATION: TypeAdapter[AddInsight | UpvoteInsight | DownvoteInsight | EditInsight | ArchiveInsight] = TypeAdapter(InsightOperation)
+OPERATION: TypeAdapter[
+    AddInsight
+    | UpvoteInsight
+    | DownvoteInsight
+    | EditInsight
+    | ArchiveInsight
+    | AdjustInsight
+    | SubmitDirective
+    | RememberNote
+    | ForgetInsight
+] = TypeAdapter(InsightOperation)

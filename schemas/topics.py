@@ -41,6 +41,7 @@ EPISODES_RECORDED = Topic("brain.episodes.recorded.v1", "episode", DATA_PARTITIO
 SIGNALS_RAISED = Topic("brain.signals.raised.v1", "signal", DATA_PARTITIONS)
 OPERATIONS = Topic("brain.insights.operations.v1", "insight-operation", 1)
 INSIGHTS_UPDATED = Topic("brain.insights.updated.v1", "insight-update", DATA_PARTITIONS, Cleanup.COMPACT_DELETE, 30 * DAY_MS)
+MEMORY_USED = Topic("brain.memory.used.v1", "memory-used", DATA_PARTITIONS)
 CHECKPOINTS = Topic("brain.checkpoints.v1", "checkpoint", 1, Cleanup.COMPACT)
 RECORDS_REJECTED = Topic("brain.records.rejected.v1", "dead-letter", 1, Cleanup.DELETE, 30 * DAY_MS)
 
@@ -50,6 +51,7 @@ TOPICS: tuple[Topic, ...] = (
     SIGNALS_RAISED,
     OPERATIONS,
     INSIGHTS_UPDATED,
+    MEMORY_USED,
     CHECKPOINTS,
     RECORDS_REJECTED,
 )

@@ -238,3 +238,5 @@ def _no_nul(value: str) -> str:
 
 Label = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_no_nul)]
 """A short name for people or other systems."""
+Text = Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(_no_nul)]
+"""Words of people or agents."""

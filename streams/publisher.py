@@ -12,7 +12,8 @@ from schemas.base import Contract
 from schemas.codec import decode
 from schemas.events import ToolExecution
 from schemas.settings import Settings
-from schemas.topics import OPERATIONS, TOOLS_EXECUTED, Topic
+from schemas.topics import MEMORY_USED, OPERATIONS, TOOLS_EXECUTED, Topic
+from schemas.usage import MemoryUsed
 from streams.embedded.log import EmbeddedLog
 from streams.headers import event_headers
 from streams.kafka.log import KafkaLog
@@ -24,7 +25,7 @@ Message = Contract | Mapping[str, Any]
 
 
 class Publisher:
-    """Publishes tool executions and insight operations, which is what outsiders may publish (law 2).
+    """Publishes tool executions, insight operations and uses of the memory, which is what outsiders may publish (law 2).
 
     Takes a log, or the settings that name one (it opens the log then, and closes it). ``source`` becomes the ``ce_source`` header.
     Every method returns when the records are on disk.
@@ -43,7 +44,8 @@ class Publisher:
         self._source = source
 
     def publish(self, message: Message, *, traceparent: str | None = None) -> Position:
-        """Publish one message: a contract, or its fields (with an ``op_id``: an insight operation; else: a tool execution).
+        """Publish one message: a contract, or its fields (with an ``op_id``: an insight operation; with a ``use_id``: a use; else:
+        a tool execution).
 
         Raises:
             ContractError: it is not what its contract says; nothing was sent.
@@ -86,17 +88,21 @@ class Publisher:
 
 def _topic_of(message: Message) -> Topic:
     if isinstance(message, Contract):
-        for topic in (TOOLS_EXECUTED, OPERATIONS):
+        for topic in (TOOLS_EXECUTED, OPERATIONS, MEMORY_USED):
             if message.wire_name == topic.carries:
                 return topic
-        raise TypeError(f"a {type(message).__name__} is made by the pipeline; publish a ToolExecution or an insight operation")
-    return OPERATIONS if "op_id" in message else TOOLS_EXECUTED
+        raise TypeError(f"a {type(message).__name__} is made by the pipeline; publish what happened or what is wanted")
+    if "op_id" in message:
+        return OPERATIONS
+    return MEMORY_USED if "use_id" in message else TOOLS_EXECUTED
 
 
 def _address(message: Any) -> tuple[str, str, datetime]:
     """Record key, message id and event time."""
     if isinstance(message, ToolExecution):
         return message.key, message.event_id, message.ts_executed
+    if isinstance(message, MemoryUsed):
+        return message.agent_id, message.use_id, message.ts
     return message.insight_id, message.op_id, message.ts
 
 

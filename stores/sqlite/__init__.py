@@ -3,8 +3,10 @@
 from stores.sqlite.connection import BACKENDS, Backend, usable_backends
 from stores.sqlite.errors import BadQuery, FencedOut, StoreError
 from stores.sqlite.filters import InsightFilter, Order, SignalFilter
-from stores.sqlite.rows import HistoryEntry, OutboxRow
-from stores.sqlite.store import EmbedderInfo, Hit, InsightStore, Page, StoreStats
+from stores.sqlite.inquiries import Fate, Page
+from stores.sqlite.rows import HistoryEntry, OutboxRow, Place
+from stores.sqlite.store import EmbedderInfo, Hit, InsightStore, StoreStats
+from stores.sqlite.uses import NoteVerdict, UseCount
 from stores.sqlite.writable import RefusedOperation, Transaction, WritableInsightStore
 
 __all__ = [
@@ -12,19 +14,23 @@ __all__ = [
     "Backend",
     "BadQuery",
     "EmbedderInfo",
+    "Fate",
     "FencedOut",
     "HistoryEntry",
     "Hit",
     "InsightFilter",
     "InsightStore",
+    "NoteVerdict",
     "Order",
     "OutboxRow",
     "Page",
+    "Place",
     "RefusedOperation",
     "SignalFilter",
     "StoreError",
     "StoreStats",
     "Transaction",
+    "UseCount",
     "WritableInsightStore",
     "usable_backends",
 ]

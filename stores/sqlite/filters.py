@@ -36,7 +36,8 @@ class Order(StrEnum):
 class InsightFilter:
     """Conditions that all must hold; what is empty or None does not count.
 
-    ``status`` None means active and archived. Times are of the last validation, from (inclusive) and until (exclusive).
+    ``status`` None means active and archived; what was forgotten comes only when it is asked for. Times are of the last
+    validation, from (inclusive) and until (exclusive).
     ``include_simulated`` False hides what a simulated market taught.
     """
 
@@ -76,7 +77,7 @@ class InsightFilter:
 INSIGHT_WHERE = """
     (:categories IS NULL OR category IN (SELECT value FROM json_each(:categories)))
     AND (:min_ppm IS NULL OR confidence_ppm >= :min_ppm)
-    AND (:status IS NULL OR status = :status)
+    AND CASE WHEN :status IS NULL THEN status <> 'forgotten' ELSE status = :status END
     AND (:key IS NULL OR key = :key)
     AND (:tool IS NULL OR tool = :tool)
     AND (:chain IS NULL OR chain = :chain)

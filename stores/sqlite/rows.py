@@ -14,6 +14,9 @@ from schemas.insights import Insight
 from schemas.signals import Signal
 from stores.sqlite.filters import microseconds, ppm
 
+Place = tuple[str, int, int]
+"""Topic, partition and offset of a record."""
+
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:

@@ -164,4 +164,46 @@ _WRITER = Migration(
     ),
 )
 
-MIGRATIONS = (_INSIGHTS, _VECTORS, _OPERATIONS, _SIGNALS, _WRITER)
+_STATEMENTS = Migration(
+    6,
+    "what people and agents state, and what is used",
+    (
+        "CREATE INDEX history_by_operation ON history (op_id)",
+        # said: what an active note says, as an id of its words (schemas/identity.py), so that the same words are found at once.
+        "CREATE TABLE notes (n INTEGER PRIMARY KEY REFERENCES insights (n), said TEXT NOT NULL) STRICT",
+        "CREATE INDEX notes_by_words ON notes (said)",
+        """
+        CREATE TABLE verdicts (
+            op_id TEXT PRIMARY KEY,
+            event TEXT NOT NULL,
+            insight_id TEXT,
+            other_id TEXT,
+            similarity REAL,
+            why TEXT NOT NULL
+        ) STRICT, WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE uses (
+            use_id TEXT PRIMARY KEY,
+            agent_id TEXT NOT NULL,
+            ts_us INTEGER NOT NULL,
+            topic TEXT NOT NULL,
+            partition INTEGER NOT NULL,
+            position INTEGER NOT NULL,
+            json TEXT NOT NULL
+        ) STRICT, WITHOUT ROWID
+        """,
+        "CREATE INDEX uses_by_time ON uses (ts_us, use_id)",
+        """
+        CREATE TABLE used_memories (
+            memory_id TEXT NOT NULL,
+            use_id TEXT NOT NULL REFERENCES uses (use_id),
+            used INTEGER NOT NULL,
+            ts_us INTEGER NOT NULL,
+            PRIMARY KEY (memory_id, use_id)
+        ) STRICT, WITHOUT ROWID
+        """,
+    ),
+)
+
+MIGRATIONS = (_INSIGHTS, _VECTORS, _OPERATIONS, _SIGNALS, _WRITER, _STATEMENTS)

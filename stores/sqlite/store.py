@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self
 
 import numpy.typing as npt
 import orjson
@@ -34,15 +34,15 @@ from stores.sqlite.filters import (
     page_size,
     to_cursor,
 )
+from stores.sqlite.inquiries import Inquiries, Page
 from stores.sqlite.migrations import verify
 from stores.sqlite.rows import HistoryEntry, history_of, insight_of, plain_decimal, signal_of
 from stores.sqlite.text import match_expression, terms, unspaced
+from stores.sqlite.uses import use_lines
 from stores.sqlite.vectors import VectorIndex, check_k
 
 EmbedderInfo = tuple[str, int]
 """An embedder's model id and dimension."""
-
-Item = TypeVar("Item")
 
 ACTIVE = InsightFilter()
 """What both indexes hold anyway, so searching with it needs no filtering."""
@@ -68,19 +68,12 @@ _SUBSTRING = f"""
     WHERE status = 'active' AND {INSIGHT_WHERE}
     GROUP BY n ORDER BY count(*) DESC, confidence_ppm DESC, n LIMIT :k
 """  # noqa: S608
+_BY_CATEGORY = "SELECT category, count(*) FROM insights WHERE status <> 'forgotten' GROUP BY category ORDER BY category"
 _SIGNALS = f"""
     SELECT json, ts_us, id FROM signals
     WHERE {SIGNAL_WHERE} AND (:id IS NULL OR (ts_us, id) < (:ts, :id))
     ORDER BY ts_us DESC, id DESC LIMIT :limit
 """  # noqa: S608
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[Item]):
-    """A part of a list; ``cursor`` goes on after it and is None at the end."""
-
-    items: tuple[Item, ...]
-    cursor: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +91,13 @@ class StoreStats:
 
     active: int
     archived: int
+    forgotten: int
     by_category: dict[str, int]
     operations: dict[str, int]
     refused: int
     signals: int
     vectors: int
+    uses: int
     outbox: int
     epoch: int
     schema_step: int
@@ -112,7 +107,7 @@ class StoreStats:
     backend: str
 
 
-class InsightStore:
+class InsightStore(Inquiries):
     """Insights, their history and the signals, to read. Use as a context manager, or ``close`` it."""
 
     def __init__(self, connection: Connection) -> None:
@@ -246,7 +241,9 @@ class InsightStore:
 
     def counts(self) -> tuple[int, int]:
         """How many insights there are, archived ones included, and how many signals."""
-        return self._connection.execute("SELECT (SELECT count(*) FROM insights), (SELECT count(*) FROM signals)")[0]
+        return self._connection.execute(
+            "SELECT (SELECT count(*) FROM insights WHERE status <> 'forgotten'), (SELECT count(*) FROM signals)"
+        )[0]
 
     def stats(self) -> StoreStats:
         """Counts of everything, of one state."""
@@ -256,11 +253,13 @@ class InsightStore:
             return StoreStats(
                 active=status.get("active", 0),
                 archived=status.get("archived", 0),
-                by_category=dict(db.execute("SELECT category, count(*) FROM insights GROUP BY category ORDER BY category")),
+                forgotten=status.get("forgotten", 0),
+                by_category=dict(db.execute(_BY_CATEGORY)),
                 operations=dict(db.execute("SELECT kind, count(*) FROM history GROUP BY kind ORDER BY kind")),
                 refused=db.one("SELECT count(*) FROM refused"),
                 signals=db.one("SELECT count(*) FROM signals"),
                 vectors=db.one("SELECT count(*) FROM vectors"),
+                uses=db.one("SELECT count(*) FROM uses"),
                 outbox=db.one("SELECT count(*) FROM outbox"),
                 epoch=db.one("SELECT epoch FROM writer"),
                 schema_step=db.one("SELECT max(id) FROM migrations"),
@@ -271,7 +270,8 @@ class InsightStore:
             )
 
     def fingerprint_parts(self) -> Iterator[bytes]:
-        """Canonical JSON lines of all insights and signals, each sorted by id: the same after any run over the same log.
+        """Canonical JSON lines of all insights, signals, uses and verdicts on notes, each sorted by id: the same after any run over
+        the same log.
 
         Nothing in them depends on a clock, on batches, or on how the keys' records were interleaved. Read inside
         ``snapshot()`` while a writer is at work.
@@ -280,6 +280,8 @@ class InsightStore:
             yield _insight_line(insight_of(text))
         for text in self._in_pages("SELECT id, json FROM signals WHERE id > ? ORDER BY id LIMIT 500"):
             yield _canonical({"signal": signal_of(text).model_dump(mode="json")})
+        for line in use_lines(self._connection):
+            yield _canonical(line)
 
     def _in_pages(self, sql: str) -> Iterator[str]:
         last = ""
@@ -315,7 +317,7 @@ def _insight_line(insight: Insight) -> bytes:
 
 _FINGERPRINTED = {
     "id", "text", "category", "confidence", "status", "key", "claim", "evidence", "latest", "upvotes", "downvotes", "edits",
-    "revision",
+    "revision", "directive", "note",
 }  # fmt: skip
 
 

@@ -14,20 +14,20 @@ from pathlib import Path
 import numpy.typing as npt
 import orjson
 
+from schemas.identity import said_id
 from schemas.insights import Insight, InsightStatus
 from schemas.signals import Signal
+from schemas.usage import MemoryUsed
 from stores.sqlite import fence
 from stores.sqlite.connection import Backend, Connection, open_connection
 from stores.sqlite.errors import StoreError
 from stores.sqlite.filters import microseconds
 from stores.sqlite.migrations import migrate
-from stores.sqlite.rows import HistoryEntry, OutboxRow, about, insight_columns, insight_of
+from stores.sqlite.rows import HistoryEntry, OutboxRow, Place, about, insight_columns, insight_of
 from stores.sqlite.store import EmbedderInfo, InsightStore, check_embedder
 from stores.sqlite.text import folded
+from stores.sqlite.uses import NoteVerdict, put_uses, put_verdicts, uses_at
 from stores.sqlite.vectors import VectorIndex
-
-Place = tuple[str, int, int]
-"""Topic, partition and offset of a record."""
 
 Hook = Callable[[str], None]
 """Called with the name of each step as it is done; tests stop the process there."""
@@ -100,14 +100,27 @@ class Transaction:
         words, subject = folded(insight.text), folded(about(insight))
         self._connection.execute(_PUT_DOCUMENT, (n, f"{words}\n{subject}", insight.to_wire().decode()))
         self._connection.execute("DELETE FROM insights_text WHERE rowid = ?", (n,))
+        self._connection.execute("DELETE FROM notes WHERE n = ?", (n,))
         if insight.status is not InsightStatus.ACTIVE:
             self._vectors.drop(n)
             return
         self._connection.execute("INSERT INTO insights_text (rowid, text, about) VALUES (?, ?, ?)", (n, words, subject))
+        if insight.note is not None:
+            self._connection.execute("INSERT INTO notes (n, said) VALUES (?, ?)", (n, said_id(insight.key, insight.text)))
         if vector is not None:
             self._vectors.put(n, vector)
         elif not self._vectors.has(n):
             raise StoreError(f"insight {insight.id} is active and has no vector")
+
+    def scrub(self, insight_ids: Sequence[str]) -> None:
+        """Take the words out of the history of what was forgotten, and out of what the text index keeps of deleted rows."""
+        for one in insight_ids:
+            self._connection.execute(
+                "UPDATE history SET reason = '', evidence = NULL WHERE insight_id = ? AND kind <> 'FORGET'", (one,)
+            )
+            self._connection.execute("UPDATE verdicts SET why = '' WHERE insight_id = :id OR other_id = :id", {"id": one})
+        if insight_ids:
+            self._connection.execute("INSERT INTO insights_text (insights_text) VALUES ('optimize')")
 
     def record(self, entries: Sequence[HistoryEntry]) -> None:
         """Add to the history."""
@@ -128,6 +141,14 @@ class Transaction:
                 for signal, place in signals
             ],
         )  # fmt: skip
+
+    def add_uses(self, uses: Sequence[tuple[MemoryUsed, Place]]) -> None:
+        """Keep uses of the memory; an id that is there stays as it is."""
+        put_uses(self._connection, uses)
+
+    def add_verdicts(self, verdicts: Sequence[NoteVerdict]) -> None:
+        """Keep what became of notes."""
+        put_verdicts(self._connection, verdicts)
 
     def advance(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Set the next offset to read, by topic and partition. Never goes back."""
@@ -214,6 +235,15 @@ class WritableInsightStore(InsightStore):
         """Where each of the signals that are kept stood, by id."""
         sql = "SELECT id, topic, partition, position FROM signals WHERE id IN (SELECT value FROM json_each(?))"
         return {row[0]: (row[1], row[2], row[3]) for row in self._connection.execute(sql, (_list(signal_ids),))}
+
+    def uses_at(self, use_ids: Iterable[str]) -> dict[str, Place]:
+        """Where each of the uses that are kept stood, by id."""
+        return uses_at(self._connection, use_ids)
+
+    def notes_saying(self, said: Iterable[str]) -> list[str]:
+        """Active notes that say one of these (see ``schemas.identity.said_id``), by id."""
+        sql = "SELECT id FROM notes JOIN insights USING (n) WHERE said IN (SELECT value FROM json_each(?)) ORDER BY id"
+        return [found for (found,) in self._connection.execute(sql, (_list(said),))]
 
     def refused_from(self, topic: str, partition: int, first: int, last: int) -> dict[Place, RefusedOperation]:
         """The refusals between two offsets (both inclusive), by place."""

@@ -1,4 +1,4 @@
-"""The insight writer: operations and signals into the store, each effect exactly once.
+"""The insight writer: operations, signals and uses of the memory into the store, each effect exactly once.
 
 A batch goes through these steps; a process may die between any two of them and the result is the same:
 
@@ -8,9 +8,9 @@ A batch goes through these steps; a process may die between any two of them and 
 1. *begun*: ``BEGIN IMMEDIATE``.
 2. *fenced*: is this still our epoch? Else nothing is written, now or later.
 3. *claimed*: the operations' ids, each once; refused ones by their place.
-4. *applied*: insights with text and vector, their history, signals.
+4. *applied*: insights with text and vector, their history, verdicts on notes, signals, uses.
 5. *advanced*: the offsets of the input.
-6. *sent*: an update for each applied operation into the outbox, with an id that follows from the operation's.
+6. *sent*: an update for each changed insight into the outbox, with an id that follows from the operation's.
 7. *committed*.
 
 The store is the referee: its own offsets say where to go on, and the broker's commit is only advice. So a batch may come a second
@@ -18,96 +18,39 @@ time. A record below the store's offset is not applied again but answered as it 
 the refusals; processed, if its id was first seen at this place; else a duplicate. A refused operation does not use its id up: sent
 again later, it may apply.
 
+What an agent notes (REMEMBER) may change another note, or nothing: see ``streams/stages/planning.py``.
+
 The outbox is emptied by the relay (``streams/relay.py``), through :class:`InsightOutbox`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import cast
 
 from schemas.identity import content_id
 from schemas.insights import Insight, InsightStatus, InsightUpdate
-from schemas.signals import Signal
-from schemas.topics import BY_NAME, INSIGHTS_UPDATED, OPERATIONS, SIGNALS_RAISED, Topic
-from stores.sqlite import HistoryEntry, RefusedOperation, StoreError, WritableInsightStore
+from schemas.topics import BY_NAME, INSIGHTS_UPDATED, MEMORY_USED, OPERATIONS, SIGNALS_RAISED, Topic
+from stores.sqlite import HistoryEntry, StoreError, WritableInsightStore
 from stores.sqlite.filters import microseconds
-from stores.sqlite.writable import Hook, Place
+from stores.sqlite.writable import Hook
 from streams.log import LogMismatch
-from workers import ledger
-from workers.ledger import Operation, Rejected
+from streams.stages.planning import Change, Plan, plan_batch
 from workers.ports import Embedder, Vectors
-from workers.stage import Delivery, Emission, Outcome, Refusal
+from workers.stage import Delivery, Emission, Outcome
 
 STEPS = ("planned", "begun", "fenced", "claimed", "applied", "advanced", "sent", "committed")
 """The names that the hook hears, in order."""
 
 
-@dataclass(slots=True)
-class _Change:
-    """One operation that applies: the insight before and after."""
-
-    operation: Operation
-    place: Place
-    before: Insight | None
-    after: Insight
-
-
-@dataclass(slots=True)
-class _Plan:
-    """What a batch will do. ``insights`` holds the final states; ``known`` those that were there before."""
-
-    known: dict[str, Insight]
-    insights: dict[str, Insight] = field(default_factory=dict)
-    changes: list[_Change] = field(default_factory=list)
-    refused: list[RefusedOperation] = field(default_factory=list)
-    signals: list[tuple[Signal, Place]] = field(default_factory=list)
-    offsets: dict[tuple[str, int], int] = field(default_factory=dict)
-    refusals: list[Refusal] = field(default_factory=list)
-    processed: int = 0
-    duplicates: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing new in the batch."""
-        return not self.offsets
-
-    def outcome(self) -> Outcome:
-        """What the driver is told."""
-        return Outcome((), self.refusals, self.processed, self.duplicates, counts=dict(self.counts))
-
-    def put(self, verdict: str | RefusedOperation, delivery: Delivery, name: str) -> None:
-        """Count a record's verdict."""
-        if isinstance(verdict, RefusedOperation):
-            self.refusals.append(Refusal(delivery.position, verdict.reason, verdict.detail))
-        elif verdict == "duplicate":
-            self.duplicates += 1
-        else:
-            self.processed += 1
-            self.counts[name] += 1
-
-    def needing_vectors(self) -> list[Insight]:
-        """Active insights whose text is new."""
-        return [
-            insight
-            for insight in self.insights.values()
-            if insight.status is InsightStatus.ACTIVE
-            and (insight.id not in self.known or self.known[insight.id].text != insight.text)
-        ]
-
-
 class InsightWriter:
-    """The sink of operations and signals. ``step`` is called with each of ``STEPS`` as it is done, for tests that stop there.
+    """The sink of operations, signals and uses. ``step`` is called with each of ``STEPS`` as it is done, for tests that stop there.
 
     Raises, when it is made:
         StoreError: the embedder is not the store's.
     """
 
     name = "writer"
-    inputs: tuple[Topic, ...] = (OPERATIONS, SIGNALS_RAISED)
+    inputs: tuple[Topic, ...] = (OPERATIONS, SIGNALS_RAISED, MEMORY_USED)
     outputs: tuple[Topic, ...] = (INSIGHTS_UPDATED,)
 
     def __init__(self, store: WritableInsightStore, embedder: Embedder, *, step: Hook = lambda _: None) -> None:
@@ -146,7 +89,7 @@ class InsightWriter:
             FencedOut: another writer took over.
             StoreError: the store is gone.
         """
-        plan = self._planned(batch)
+        plan = plan_batch(self._store, batch)
         if plan.empty:
             self._store.check_epoch()
             return plan.outcome()
@@ -155,65 +98,6 @@ class InsightWriter:
         self._write(plan, vectors)
         self._step("committed")
         return plan.outcome()
-
-    # --- planning
-
-    def _planned(self, batch: Sequence[Delivery]) -> _Plan:
-        operations = [delivery for delivery in batch if delivery.position.topic == OPERATIONS.name]
-        alarms = [delivery for delivery in batch if delivery.position.topic == SIGNALS_RAISED.name]
-        committed = self._store.next_offsets()
-        plan = _Plan(known=self._store.current(delivery.message.insight_id for delivery in operations))
-        self._plan_operations(plan, operations, committed)
-        self._plan_signals(plan, alarms, committed)
-        return plan
-
-    def _plan_operations(self, plan: _Plan, batch: Sequence[Delivery], committed: Mapping[tuple[str, int], int]) -> None:
-        seen = self._store.applied_at(delivery.message.op_id for delivery in batch)
-        before = self._refused_before(batch, committed)
-        for delivery in batch:
-            operation = cast(Operation, delivery.message)
-            place = _place(delivery)
-            verdict: str | RefusedOperation
-            if place[2] < committed.get(place[:2], 0):
-                verdict = before.get(place) or ("processed" if seen.get(operation.op_id) == place else "duplicate")
-            else:
-                plan.offsets[place[:2]] = place[2] + 1
-                verdict = "duplicate" if operation.op_id in seen else self._apply(plan, operation, place)
-                if verdict == "processed":
-                    seen[operation.op_id] = place
-            plan.put(verdict, delivery, operation.kind)
-
-    def _apply(self, plan: _Plan, operation: Operation, place: Place) -> str | RefusedOperation:
-        before = plan.insights.get(operation.insight_id) or plan.known.get(operation.insight_id)
-        after = ledger.apply(before, operation)
-        if isinstance(after, Rejected):
-            refused = RefusedOperation(place, operation.op_id, after.reason, after.detail)
-            plan.refused.append(refused)
-            return refused
-        plan.insights[after.id] = after
-        plan.changes.append(_Change(operation, place, before, after))
-        return "processed"
-
-    def _refused_before(self, batch: Sequence[Delivery], committed: Mapping[tuple[str, int], int]) -> dict[Place, RefusedOperation]:
-        """The refusals that were committed, among the batch's places."""
-        found: dict[Place, RefusedOperation] = {}
-        for partition in {delivery.position.partition for delivery in batch}:
-            offsets = [delivery.position.offset for delivery in batch if delivery.position.partition == partition]
-            if min(offsets) < committed.get((OPERATIONS.name, partition), 0):
-                found |= self._store.refused_from(OPERATIONS.name, partition, min(offsets), max(offsets))
-        return found
-
-    def _plan_signals(self, plan: _Plan, batch: Sequence[Delivery], committed: Mapping[tuple[str, int], int]) -> None:
-        seen = self._store.signals_at(delivery.message.id for delivery in batch)
-        for delivery in batch:
-            signal = cast(Signal, delivery.message)
-            place = _place(delivery)
-            if place[2] >= committed.get(place[:2], 0):
-                plan.offsets[place[:2]] = place[2] + 1
-                if signal.id not in seen:
-                    seen[signal.id] = place
-                    plan.signals.append((signal, place))
-            plan.put("processed" if seen.get(signal.id) == place else "duplicate", delivery, f"signal.{signal.kind}")
 
     def _embedded(self, insights: Sequence[Insight]) -> dict[str, Vectors]:
         """Vectors by insight, each distinct text embedded once."""
@@ -225,15 +109,19 @@ class InsightWriter:
 
     # --- writing
 
-    def _write(self, plan: _Plan, vectors: Mapping[str, Vectors]) -> None:
+    def _write(self, plan: Plan, vectors: Mapping[str, Vectors]) -> None:
+        forgotten = [insight.id for insight in plan.insights.values() if insight.status is InsightStatus.FORGOTTEN]
         with self._store.transaction(self._step) as transaction:
-            transaction.claim_operations([(change.operation.op_id, change.place) for change in plan.changes])
+            transaction.claim_operations(plan.claimed)
             transaction.refuse(plan.refused)
             self._step("claimed")
             for insight in plan.insights.values():
                 transaction.put(insight, vectors.get(insight.id))
             transaction.record([_history(change) for change in plan.changes])
+            transaction.add_verdicts(plan.verdicts)
+            transaction.scrub(forgotten)
             transaction.add_signals(plan.signals)
+            transaction.add_uses(plan.uses)
             self._step("applied")
             transaction.advance(plan.offsets)
             self._step("advanced")
@@ -272,11 +160,7 @@ class InsightOutbox:
         self._store.mark_sent(upto)
 
 
-def _place(delivery: Delivery) -> Place:
-    return (delivery.position.topic, delivery.position.partition, delivery.position.offset)
-
-
-def _history(change: _Change) -> HistoryEntry:
+def _history(change: Change) -> HistoryEntry:
     operation = change.operation
     return HistoryEntry(
         change.after.id,
@@ -285,22 +169,23 @@ def _history(change: _Change) -> HistoryEntry:
         operation.kind,
         operation.ts,
         operation.author,
-        operation.reason,
+        change.reason,
         change.before.confidence if change.before else None,
         change.after.confidence,
         getattr(operation, "evidence", None),
     )
 
 
-def _message(change: _Change) -> tuple[str, str, str, int, bytes]:
+def _message(change: Change) -> tuple[str, str, str, int, bytes]:
     operation = change.operation
     update = InsightUpdate(
         insight=change.after,
         revision=change.after.revision,
         operation_id=operation.op_id,
         kind=operation.kind,
-        reason=operation.reason,
+        reason=change.reason,
         ts=operation.ts,
     )
-    message_id = content_id("insight-update", operation.op_id)
+    own = change.after.id == operation.insight_id
+    message_id = content_id("insight-update", operation.op_id, *(() if own else (change.after.id,)))
     return (INSIGHTS_UPDATED.name, change.after.id, message_id, microseconds(operation.ts) // 1000, update.to_wire())

@@ -12,10 +12,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from schemas.insights import OperationKind
 from stores.sqlite import FencedOut, WritableInsightStore
 from streams.stages.writer import STEPS, InsightWriter
 from tests.support.sqlite import MODEL, HashEmbedder, everything, summed, writing
@@ -51,10 +52,10 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Pa
 
 def test_the_records_are_worth_being_killed_for(undisturbed: Run) -> None:
     processed, duplicates, refusals, counts = summed(undisturbed[0])
-    assert set(counts) == {"ADD", "UPVOTE", "DOWNVOTE", "EDIT", "ARCHIVE", "signal.drift"}
+    assert set(counts) == {*get_args(OperationKind), "signal.drift", "use"}
     assert processed > 40
     assert duplicates > 5
-    assert {one.reason for one in refusals} == {"already_exists", "unknown_insight"}
+    assert {one.reason for one in refusals} == {"already_exists", "unknown_insight", "forgotten", "cannot_correct"}
 
 
 @pytest.mark.parametrize(("step", "batch"), KILLS)

@@ -18,13 +18,19 @@ from schemas.claims import Category, Claim, Condition, Evidence
 from schemas.insights import Insight
 from schemas.operations import (
     AddInsight,
+    AdjustInsight,
     ArchiveInsight,
     DownvoteInsight,
     EditInsight,
+    ForgetInsight,
+    RememberNote,
+    Similar,
+    SubmitDirective,
     UpvoteInsight,
 )
 from schemas.signals import DriftSignal
-from schemas.topics import OPERATIONS, SIGNALS_RAISED, Topic
+from schemas.topics import MEMORY_USED, OPERATIONS, SIGNALS_RAISED, Topic
+from schemas.usage import MemoryUsed
 from stores.sqlite import Backend, EmbedderInfo, InsightFilter, WritableInsightStore
 from workers.ledger import Operation
 from workers.ports import Vectors
@@ -102,12 +108,52 @@ def add(insight_id: str, op_id: str = "", text: str = "", **fields: Any) -> AddI
     return AddInsight(**{**plain, **fields})
 
 
-_OTHERS: dict[str, Any] = {"UPVOTE": UpvoteInsight, "DOWNVOTE": DownvoteInsight, "EDIT": EditInsight, "ARCHIVE": ArchiveInsight}
+_OTHERS: dict[str, Any] = {
+    "UPVOTE": UpvoteInsight,
+    "DOWNVOTE": DownvoteInsight,
+    "EDIT": EditInsight,
+    "ARCHIVE": ArchiveInsight,
+    "ADJUST": AdjustInsight,
+    "FORGET": ForgetInsight,
+}
 
 
 def op(kind: str, insight_id: str, op_id: str, hours: float = 4, **fields: Any) -> Any:
     """An operation on an insight that exists."""
     return _OTHERS[kind](op_id=op_id, insight_id=insight_id, ts=at(hours), author="distil", reason="evidence", **fields)
+
+
+def note(insight_id: str, text: str = "Gas is high on Mondays.", hours: float = 4, **fields: Any) -> RememberNote:
+    """A note; whatever is not given is plausible. ``similar`` may be pairs of an id and a cosine."""
+    plain: dict[str, Any] = {
+        "op_id": f"remember-{insight_id}",
+        "insight_id": insight_id,
+        "ts": at(hours),
+        "author": "agent",
+        "reason": "seen",
+        "text": text,
+    }
+    near = tuple(Similar(insight_id=one, similarity=cosine) for one, cosine in fields.pop("similar", ()))
+    return RememberNote(**{**plain, **fields, "similar": near})
+
+
+def directive(insight_id: str, text: str = "Trade less.", hours: float = 4, **fields: Any) -> SubmitDirective:
+    """A directive; whatever is not given is plausible."""
+    plain: dict[str, Any] = {
+        "op_id": f"direct-{insight_id}",
+        "insight_id": insight_id,
+        "ts": at(hours),
+        "author": "operator",
+        "reason": "risk",
+        "text": text,
+        "feedback_type": "strategy_preference",
+    }
+    return SubmitDirective(**{**plain, **fields})
+
+
+def use(use_id: str, *used: str, recalled: Sequence[str] = (), hours: float = 4, agent: str = "agent") -> MemoryUsed:
+    """A use of the memory."""
+    return MemoryUsed(use_id=use_id, agent_id=agent, ts=at(hours), used=used, recalled=tuple(recalled), ended="success")
 
 
 def insight(number: int, **fields: Any) -> Insight:
@@ -145,7 +191,10 @@ def signal(number: int, **fields: Any) -> DriftSignal:
     return DriftSignal(**{**plain, **fields})
 
 
-def deliveries(messages: Iterable[Operation | DriftSignal], topic: Topic, first: int = 0, partition: int = 0) -> list[Delivery]:
+Message = Operation | DriftSignal | MemoryUsed
+
+
+def deliveries(messages: Iterable[Message], topic: Topic, first: int = 0, partition: int = 0) -> list[Delivery]:
     """Messages as a driver hands them over, at successive offsets."""
     return [
         Delivery(Position(topic.name, partition, first + place), b"key", message, 1_767_225_600_000 + place)
@@ -161,6 +210,11 @@ def operations(*messages: Operation, first: int = 0) -> list[Delivery]:
 def signals(*messages: DriftSignal, first: int = 0, partition: int = 0) -> list[Delivery]:
     """Signals as deliveries."""
     return deliveries(messages, SIGNALS_RAISED, first, partition)
+
+
+def uses(*messages: MemoryUsed, first: int = 0, partition: int = 0) -> list[Delivery]:
+    """Uses as deliveries."""
+    return deliveries(messages, MEMORY_USED, first, partition)
 
 
 @contextmanager
@@ -186,35 +240,65 @@ def everything(store: WritableInsightStore) -> dict[str, Any]:
         "history": [store.history(found) for found in sorted(ids)],
         "offsets": store.next_offsets(),
         "outbox": store.pending(limit=100_000),
-        "counts": [(stats := store.stats()).operations, stats.refused, stats.signals, stats.vectors],
+        "counts": [(stats := store.stats()).operations, stats.refused, stats.signals, stats.vectors, stats.uses],
+        "uses": store.use_counts(f"i{number}" for number in range(20)),
     }
 
 
-def workload(seed: int = 7, count: int = 60, insights: int = 5) -> list[Operation | DriftSignal]:
-    """Operations of every kind and signals, with duplicates, refused ones and refused ones sent again; the same for a seed."""
+NOTES = ("Gas is 30 gwei.", "Gas is 40 gwei.", "Gas is not 30 gwei.", "gas is  30 gwei.", "Pools are deep.", "Pools are shallow.")
+"""Texts of notes in the workload: some say the same, some the opposite."""
+
+
+def workload(seed: int = 7, count: int = 60, insights: int = 5) -> list[Message]:
+    """Operations of every kind, signals, uses; duplicates, refused ones and refused ones sent again; the same for a seed."""
     rng = Random(seed)
-    made: list[Operation | DriftSignal] = []
+    made: list[Message] = []
     for number in range(count):
         name = f"i{rng.randrange(insights)}"
-        kind = rng.choice(("ADD", "ADD", "UPVOTE", "DOWNVOTE", "EDIT", "ARCHIVE", "SIGNAL", "AGAIN", "AGAIN"))
+        kind = rng.choice(KINDS)
         if kind == "AGAIN" and made:
             made.append(rng.choice(made))
         elif kind in ("SIGNAL", "AGAIN"):
             made.append(signal(number))
+        elif kind == "USE":
+            made.append(use(f"use{number}", name, recalled=[name, "i0"], hours=number))
+        elif kind == "NOTE":
+            made.append(_some_note(rng, number))
+        elif kind == "DIRECTIVE":
+            made.append(directive(f"d{number % 4}", f"Directive {number}.", number, op_id=f"op{number}"))
         elif kind == "ADD":
             made.append(add(name, f"op{number}", f"{name} as of {number}.", ts=at(number)))
         else:
-            fields = {"text": f"{name} edited at {number}."} if kind == "EDIT" else {}
-            made.append(op(kind, name, f"op{number}", number, **fields))
+            more: dict[str, Any] = {"EDIT": {"text": f"{name} edited at {number}."}, "ADJUST": {"confidence": "0.35"}}
+            owner = rng.choice((name, f"n{rng.randrange(number + 1)}", f"d{number % 4}")) if kind in ("ARCHIVE", "FORGET") else name
+            made.append(op(kind, owner, f"op{number}", number, **more.get(kind, {})))
     return made
 
 
-def in_log(messages: Sequence[Operation | DriftSignal]) -> list[Delivery]:
-    """Messages with the places that a log would give them: operations in one partition, signals over four."""
+KINDS = (
+    *("ADD", "ADD", "UPVOTE", "DOWNVOTE", "EDIT", "ARCHIVE", "SIGNAL", "AGAIN", "AGAIN"),
+    *("ADJUST", "NOTE", "NOTE", "NOTE", "DIRECTIVE", "FORGET", "USE"),
+)
+
+
+def _some_note(rng: Random, number: int) -> RememberNote:
+    """A note that may stand near earlier ones, be an echo of one, or correct one."""
+    near = [(f"n{rng.randrange(number + 1)}", rng.choice((0.8, 0.9, 0.97))) for _ in range(rng.randrange(4))]
+    more: dict[str, Any] = {"author": rng.choice(("agent", "other")), "op_id": f"op{number}"}
+    if near and rng.random() < 0.2:
+        more["recalled"] = (near[0][0],)
+    if near and rng.random() < 0.1:
+        more["corrects"] = near[0][0]
+    return note(f"n{number}", rng.choice(NOTES), number, similar=near, **more)
+
+
+def in_log(messages: Sequence[Message]) -> list[Delivery]:
+    """Messages with the places that a log would give them: operations in one partition, the rest over four."""
     ends: Counter[tuple[str, int]] = Counter()
     placed: list[Delivery] = []
     for number, message in enumerate(messages):
-        where = (SIGNALS_RAISED, number % 4) if isinstance(message, DriftSignal) else (OPERATIONS, 0)
+        topic = {DriftSignal: SIGNALS_RAISED, MemoryUsed: MEMORY_USED}.get(type(message), OPERATIONS)
+        where = (topic, number % 4 if topic is not OPERATIONS else 0)
         placed += deliveries([message], where[0], ends[where[0].name, where[1]], where[1])
         ends[where[0].name, where[1]] += 1
     return placed

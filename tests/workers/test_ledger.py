@@ -9,23 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from pydantic import ValidationError
 
 from schemas.insights import Insight, InsightStatus
-from tests.support.sqlite import add, at, claim, evidence, op
-from workers.ledger import Operation, Rejected, apply
+from tests.support.sqlite import add, at, claim, directive, evidence, op
+from workers.ledger import FORGOTTEN_TEXT, Rejected, Single, apply
 
-KINDS = ("UPVOTE", "DOWNVOTE", "EDIT", "ARCHIVE")
+KINDS = ("UPVOTE", "DOWNVOTE", "EDIT", "ARCHIVE", "ADJUST")
 
 
-def operation(kind: str, insight_id: str, op_id: str = "op", **fields: Any) -> Operation:
+def operation(kind: str, insight_id: str, op_id: str = "op", **fields: Any) -> Single:
     if kind == "ADD":
         return add(insight_id, op_id, **fields)
     if kind == "EDIT":
         fields.setdefault("text", "New words.")
+    if kind == "ADJUST":
+        fields.setdefault("delta", "-0.2")
     return op(kind, insight_id, op_id, **fields)
 
 
-def fold(*steps: Operation) -> Insight:
+def fold(*steps: Single) -> Insight:
     state: Insight | None = None
     for step in steps:
         after = apply(state, step)
@@ -64,7 +67,7 @@ def test_add_takes_everything_from_the_operation() -> None:
     ],
 )
 def test_confidence_is_exact_and_clamped(kinds: str, confidence: str) -> None:
-    names = {kind[0]: kind for kind in KINDS}
+    names = {kind[0]: kind for kind in KINDS if kind != "ADJUST"}
     made = fold(add("i"), *(operation(names[letter], "i") for letter in kinds))
     assert made.confidence == Decimal(confidence)
     assert made.revision == 1 + len(kinds)
@@ -132,11 +135,57 @@ def test_a_claim_of_another_insight_is_refused(kind: str) -> None:
     assert refused.reason == "claim_mismatch"
 
 
+@pytest.mark.parametrize(
+    ("adjustment", "confidence"),
+    [({"confidence": "0.75"}, "0.75"), ({"delta": "-0.2"}, "0.4"), ({"delta": "1"}, "1"), ({"delta": "-1"}, "0")],
+)
+def test_an_adjustment_sets_or_moves_confidence_and_nothing_else(adjustment: dict[str, str], confidence: str) -> None:
+    before = fold(add("i"))
+    after = fold(add("i"), op("ADJUST", "i", "a", 12, **adjustment))
+    assert after == before.model_copy(update={"revision": 2, "confidence": Decimal(confidence)})
+
+
+@pytest.mark.parametrize("wrong", [{}, {"confidence": "0.5", "delta": "0.1"}, {"confidence": "1.1"}, {"delta": "NaN"}])
+def test_an_adjustment_is_one_thing_within_bounds(wrong: dict[str, str]) -> None:
+    with pytest.raises(ValidationError):
+        op("ADJUST", "i", "a", **wrong)
+
+
+def test_a_directive_is_the_operators_word() -> None:
+    made = fold(directive("d", expires_at=at(40), priority="high"))
+    assert (made.category, made.confidence, made.created_ts) == ("operator_directive", Decimal(1), at(4))
+    assert made.directive is not None
+    assert (made.directive.priority, made.directive.in_force(at(39)), made.directive.in_force(at(40))) == ("high", True, False)
+    for kind in ("UPVOTE", "DOWNVOTE", "EDIT", "ADJUST"):
+        refused = apply(made, operation(kind, "d"))
+        assert isinstance(refused, Rejected)
+        assert refused.reason == "directive_fixed"
+    assert fold(directive("d"), op("ARCHIVE", "d", "a")).status is InsightStatus.ARCHIVED
+    with pytest.raises(ValidationError, match="expires after"):
+        directive("d", expires_at=at(4))
+
+
+def test_what_is_forgotten_says_nothing_and_does_not_come_back() -> None:
+    about = claim()
+    gone = fold(
+        add(about.insight_id, claim=about, evidence=evidence(), text="Private words.", label="private", secret="kept field"),
+        op("UPVOTE", about.insight_id, "u"),
+        op("FORGET", about.insight_id, "f"),
+    )
+    assert (gone.status, gone.text, gone.revision, gone.confidence) == (InsightStatus.FORGOTTEN, FORGOTTEN_TEXT, 3, Decimal(0))
+    assert b"rivate" not in gone.to_wire()
+    assert b"kept field" not in gone.to_wire()
+    for kind in ("ADD", *KINDS, "FORGET"):
+        refused = apply(gone, operation(kind, about.insight_id))
+        assert isinstance(refused, Rejected)
+        assert refused.reason == "forgotten"
+
+
 def test_expel_golden() -> None:
     """The reference's own example (counts 2, 1, 3; then ADD, AGREE, REMOVE, EDIT), its count read from our counters."""
     states: dict[str, Insight] = {}
 
-    def do(step: Operation) -> None:
+    def do(step: Single) -> None:
         after = apply(states.get(step.insight_id), step)
         assert isinstance(after, Insight)
         states[step.insight_id] = after
@@ -175,7 +224,7 @@ class LedgerMachine(RuleBasedStateMachine):
             assert isinstance(after, Rejected)
             return
         assert isinstance(after, Insight)
-        moved = {"ADD": 60, "UPVOTE": 10, "DOWNVOTE": -15}.get(kind, 0)
+        moved = {"ADD": 60, "UPVOTE": 10, "DOWNVOTE": -15, "ADJUST": -20}.get(kind, 0)
         self.hundredths[name] = min(100, max(0, self.hundredths.get(name, 0) + moved))
         self.applied[name] = self.applied.get(name, 0) + 1
         self.states[name] = after
@@ -205,7 +254,7 @@ def test_the_order_of_distinct_insights_does_not_matter(data: st.DataObject, kin
     assert _all(steps) == _all(shuffled)
 
 
-def _all(steps: list[Operation]) -> dict[str, Insight]:
+def _all(steps: list[Single]) -> dict[str, Insight]:
     states: dict[str, Insight] = {}
     for step in steps:
         after = apply(states.get(step.insight_id), step)

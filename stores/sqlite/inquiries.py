@@ -1,0 +1,127 @@
+"""What became of what was sent, what is used, and what is left of something: the reading side of statements and uses.
+
+Mixed into :class:`~stores.sqlite.store.InsightStore`, which owns the connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, Literal, TypeVar
+
+from schemas.usage import MemoryUsed
+from stores.sqlite.connection import Connection
+from stores.sqlite.rows import HistoryEntry, Place, history_of
+from stores.sqlite.text import folded
+from stores.sqlite.uses import NoteVerdict, UseCount, page_of_uses, use_counts, verdict_on
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    """A part of a list; ``cursor`` goes on after it and is None at the end."""
+
+    items: tuple[Item, ...]
+    cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of an operation or use: ``pending``, ``applied``, or ``refused`` with a reason and detail."""
+
+    state: Literal["pending", "applied", "refused"]
+    reason: str = ""
+    detail: str = ""
+    place: Place | None = None
+
+
+PENDING = Fate("pending")
+
+
+_OF = "n IN (SELECT n FROM insights WHERE id = :id)"
+# Of constants; what is asked for is a parameter.
+_TRACES = {
+    "rows": "SELECT count(*) FROM insights WHERE id = :id AND status <> 'forgotten'",
+    "documents": f"SELECT count(*) FROM documents WHERE {_OF} AND json ->> '$.status' <> 'forgotten'"  # noqa: S608
+    " OR :words <> '' AND (instr(json, :words) OR instr(folded, :folded))",
+    "text": "SELECT count(*) FROM insights_text WHERE rowid IN (SELECT n FROM insights WHERE id = :id)",
+    "vectors": f"SELECT count(*) FROM vectors WHERE {_OF}",  # noqa: S608
+    "notes": f"SELECT count(*) FROM notes WHERE {_OF}",  # noqa: S608
+    "history": "SELECT count(*) FROM history WHERE insight_id = :id AND kind <> 'FORGET' AND (reason <> '' OR evidence NOTNULL)",
+    "announcements": "SELECT count(*) FROM outbox WHERE key = :id",
+}
+_TRACE_VEC0 = f"SELECT count(*) FROM insights_vec WHERE {_OF}"  # noqa: S608
+
+
+class Inquiries:
+    """Reads that answer for single operations, uses and insights."""
+
+    _connection: Connection
+
+    def changed_by(self, op_id: str) -> tuple[HistoryEntry, ...]:
+        """What an operation changed: none while it is not applied, or where it changed nothing."""
+        rows = self._connection.execute(
+            "SELECT insight_id, revision, op_id, kind, ts_us, author, reason, confidence_before, confidence_after, evidence"
+            " FROM history WHERE op_id = ? ORDER BY insight_id",
+            (op_id,),
+        )
+        return tuple(history_of(row) for row in rows)
+
+    def fate(self, op_id: str, place: Place) -> Fate:
+        """What became of the operation that was sent to a place in the log."""
+        return self._fate("SELECT topic, partition, position FROM processed WHERE op_id = ?", op_id, place)
+
+    def fate_of_use(self, use_id: str, place: Place) -> Fate:
+        """What became of the use that was sent to a place in the log."""
+        return self._fate("SELECT topic, partition, position FROM uses WHERE use_id = ?", use_id, place)
+
+    def _fate(self, sql: str, name: str, place: Place) -> Fate:
+        with self._connection.snapshot():
+            rows = self._connection.execute(sql, (name,))
+            if rows:
+                return Fate("applied", place=(rows[0][0], rows[0][1], rows[0][2]))
+            refused = self._connection.execute(
+                "SELECT reason, detail FROM refused WHERE topic = ? AND partition = ? AND position = ?", place
+            )
+            if refused:
+                return Fate("refused", refused[0][0], refused[0][1], place)
+            read = self._connection.one("SELECT next_offset FROM offsets WHERE topic = ? AND partition = ?", place[:2])
+        return (
+            Fate("refused", "unreadable", "the writer could not read it; see the dead letters")
+            if (read or 0) > place[2]
+            else PENDING
+        )
+
+    def applied_place(self, op_id: str) -> Place | None:
+        """Where the operation of this id was first seen; None where none was."""
+        rows = self._connection.execute("SELECT topic, partition, position FROM processed WHERE op_id = ?", (op_id,))
+        return (rows[0][0], rows[0][1], rows[0][2]) if rows else None
+
+    def note_verdict(self, op_id: str) -> NoteVerdict | None:
+        """What became of a note, by its operation."""
+        return verdict_on(self._connection, op_id)
+
+    def uses(self, agent_id: str | None = None, *, limit: int = 50, cursor: str | None = None) -> Page[MemoryUsed]:
+        """A page of uses of the memory, the latest first.
+
+        Raises:
+            BadQuery: limit not in 1 … 1000, or a cursor of another list.
+        """
+        return Page(*page_of_uses(self._connection, agent_id, limit, cursor))
+
+    def use_counts(self, memory_ids: Iterable[str], since: datetime | None = None) -> dict[str, UseCount]:
+        """How often each memory was handed out and used; those that never were are left out."""
+        return use_counts(self._connection, memory_ids, since)
+
+    def traces(self, insight_id: str, words: str = "") -> dict[str, int]:
+        """Where anything of an insight is left, by place; all zeros but ``announcements`` prove that it is gone.
+
+        ``words`` is a phrase of its text: rows that hold it anywhere count too. ``announcements`` are on their way to the log.
+        """
+        db = self._connection
+        looks = _TRACES | ({"vec0": _TRACE_VEC0} if db.has_vec0 else {})
+        with db.snapshot():
+            params = {"id": insight_id, "words": words, "folded": folded(words)}
+            return {place: int(db.one(sql, params)) for place, sql in looks.items()}
