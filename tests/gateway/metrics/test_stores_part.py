@@ -13,7 +13,6 @@ from gateway.metrics.collector import Sample
 from gateway.metrics.stores_part import EmbedderPart, EpisodesPart, FilesPart, InsightsPart
 from schemas.claims import Category
 from schemas.insights import InsightStatus
-from schemas.insights import InsightStatus
 from stores.sqlite import InsightFilter
 from stores.sqlite.census import BAND_NAMES, take_census
 from stores.sqlite.connection import open_connection
