@@ -24,7 +24,7 @@ WEIGHTS = (0.49, 3.18, 3.16, 0.96, -1.44, 2.48)
 """By signal, in the order of :class:`Signals`."""
 
 CORRECT_FROM = 0.63
-"""Of what scores at least this, 85 % was right, out of fold, where three of four questions had no answer there."""
+"""From here on 85 % was right in the cases of the bench, where three of four questions had no answer to find."""
 
 INCORRECT_BELOW = 0.09
 """Withholding what scores less costs at most 2.5 % of the questions that were answered."""
