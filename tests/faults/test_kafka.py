@@ -51,7 +51,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     return embedded(tmp_path_factory.mktemp("undisturbed"), fill)
 
 
-@pytest.mark.parametrize("nth", [1, 3])
+@pytest.mark.parametrize("nth", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize(("stage", "point"), STEPS)
 @pytest.mark.slow
 def test_a_kill_at_each_step_changes_nothing(
@@ -72,7 +72,7 @@ def kill_and_compare(kafka: Settings, store: Path, undisturbed: Seen, kills: lis
             fill(log)
             ends = [runs.run(store, kill, **STATIC) for kill in kills]
             assert set(ends) <= {0, -9}
-            assert ends[0] == -9
+            assert kills[0][2] > 1 or ends[0] == -9, f"{kills[0]} never came"
             assert runs.run(store, **STATIC) == 0
             assert everything(log, store) == undisturbed
             nothing_lost(log, store)
