@@ -3,9 +3,10 @@
 Each watched metric has one ADWIN. What the detector is fed decides whether it can be believed, so:
 
 **Ranks instead of values.** ADWIN's bound supposes values in [0, 1]: a slippage of 0.003 never fires, a heavy tail fires falsely.
-The first ``REFERENCE`` values of a stream become its reference sample, and every value is fed as its mid-rank among them, scaled
-to unit variance under no change. That is monotone and bounded, the same for bps, gwei and dollars, knows nothing of the future,
-and is indifferent to tails. 0/1 metrics need no reference: they are fed as they are, times two.
+So every value is fed as its mid-rank in the stream's reference sample, scaled to unit variance under no change. That is monotone
+and bounded, the same for bps, gwei and dollars, knows nothing of the future, and is indifferent to tails. The sample is
+``REFERENCE`` values spread evenly over the stream's first ones, which span half a day (``SPAN_MS``) unless there are many
+(``MOST_ARRIVED``): a sample from one hour would take the next hour for a change. 0/1 metrics are fed as they are, times two.
 
 **The hour taken out.** ``workers/profile.py`` predicts what the daily cycle explains; the detector sees the rest.
 
@@ -38,6 +39,8 @@ from workers.profile import DayProfile
 
 REFERENCE = 64
 """Values in the reference sample; nothing alarms before there are as many."""
+SPAN_MS = 43_200_000
+MOST_ARRIVED = 1_024
 LONGEST_BLOCK = 32
 UNIT = math.sqrt(12.0)
 """One over the standard deviation of a uniform rank."""
@@ -49,8 +52,8 @@ class Alarm:
     """A stream's mean has moved, noticed at this record.
 
     Means are in the metric's unit, over the ``n_before`` values since the stream began or last alarmed and the ``n_after`` values
-    since the change. ``direction`` is that of the ranks: with heavy tails a mean can disagree. ``delta`` is this
-    detector's share.
+    since the change; of what came before there was a reference, only the reference counts. ``direction`` is that of the ranks: with
+    heavy tails a mean can disagree. ``delta`` is this detector's share.
     """
 
     metric: str
@@ -76,8 +79,8 @@ class DriftMonitor:
     >>> for i in range(400):
     ...     cost = 10.0 + i % 7 + (20.0 if i >= 200 else 0.0)
     ...     alarms += monitor.learn_one(i * 600_000, f"episode-{i}", {"cost_bps": cost})
-    >>> [(alarm.metric, alarm.direction, alarm.n_before) for alarm in alarms]
-    [('cost_bps', 'higher', 200)]
+    >>> [(alarm.metric, alarm.direction, round(alarm.mean_before), round(alarm.mean_after)) for alarm in alarms]
+    [('cost_bps', 'higher', 13, 33)]
     """
 
     __slots__ = ("_streams", "delta")
@@ -152,23 +155,25 @@ class _Stream:
         if self._reference:
             return self._feed(self._residual(ts_ms, self._rank(value)), value)
         self._arrived.append((ts_ms, value))
-        if len(self._arrived) == REFERENCE:
+        many = len(self._arrived)
+        if many >= REFERENCE and (many >= MOST_ARRIVED or ts_ms - self._arrived[0][0] >= SPAN_MS):
             self._calibrate()
         return None
 
     def _calibrate(self) -> None:
-        """Make what has arrived the reference, and feed it.
+        """Take the reference out of what has arrived, show the profile everything, and feed the reference.
 
         That cannot raise an alarm: a break that ADWIN would see in so few values correlates them enough for blocks too long to show
         it. It is noticed afterwards, when the values that come resemble one side only.
         """
         arrived, self._arrived = self._arrived, []
-        self._reference = sorted(value for _, value in arrived)
+        chosen = [i * len(arrived) // REFERENCE for i in range(REFERENCE)]
+        self._reference = sorted(arrived[i][1] for i in chosen)
         # From the ranks as they are: over so few hours the profile explains away correlation that is none of its own.
-        self._length = _block_length([self._rank(value) for _, value in arrived])
+        self._length = _block_length([self._rank(value) for _, value in arrived[:REFERENCE]])
         residuals = [self._residual(ts_ms, self._rank(value)) for ts_ms, value in arrived]
-        for residual, (_, value) in zip(residuals, arrived, strict=True):
-            self._feed(residual, value)
+        for i in chosen:
+            self._feed(residuals[i], arrived[i][1])
 
     def _rank(self, value: float) -> float:
         """The mid-rank in the reference sample; mean 0 and variance 1 under no change."""
