@@ -48,6 +48,11 @@ class Layout:
         """The embedding cache."""
         return self.root / "vectors.db"
 
+    @property
+    def keys(self) -> Path:
+        """The API keys."""
+        return self.root / "keys.db"
+
 
 def layout(settings: Settings) -> Layout:
     """The layout of the settings' data folder."""

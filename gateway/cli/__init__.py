@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from gateway.cli import dlq, episodes, health, insights, kafka, run, settings, signals, simulate
-from stores.heap import one_arena
+from gateway.cli import dlq, episodes, health, insights, kafka, keys, run, settings, signals, simulate
+from gateway.process import settle
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -20,7 +20,7 @@ def main(context: click.Context, data_dir: str | None, broker: str | None) -> No
 
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 unhealthy.
     """
-    one_arena()
+    settle()
     context.obj = {"data_dir": data_dir, "broker": broker}
 
 
@@ -41,6 +41,7 @@ for command in (
     kafka.worker,
     kafka.replay,
     kafka.mirror,
+    keys.keys,
     settings.config,
 ):
     main.add_command(command)
