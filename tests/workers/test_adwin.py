@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import random
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,3 +99,10 @@ def test_a_state_that_is_not_ours_never_reaches_the_detector(change: dict[str, A
 def test_a_state_without_its_fields_is_refused() -> None:
     with pytest.raises(ValueError, match="not an ADWIN state"):
         Adwin.from_plain({})
+
+
+def test_it_brings_none_of_what_river_would() -> None:
+    code = "import sys, workers.drift; print([name for name in ('pandas', 'scipy.stats', 'river.drift') if name in sys.modules])"
+    root = Path(__file__).resolve().parents[2]
+    told = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "[]"
