@@ -17,6 +17,8 @@ from workers.metrics import Metric, rounded
 
 EFFECTIVE_SUPPORT = 8
 """Fewest rows on a side once autocorrelation is taken off: twenty trades of one calm hour are not twenty observations."""
+STRETCHES = 8
+"""Fewest separate stretches, of both sides together, where more than half of the variance is resemblance of neighbours."""
 SAMPLE_IDS = 20
 TIME_BLOCKS = 4
 BLOCK_SUPPORT = 3
@@ -35,7 +37,7 @@ class Comparison:
     metric: Metric
     inside: Bools
     effect: Effect
-    inflation: float
+    between: Dependence
     inside_level: float
     outside_level: float
     gap: tuple[float, float]
@@ -55,13 +57,20 @@ class Comparison:
         """Whether the difference between the levels matters to anybody, whatever its significance."""
         return self.metric.material(self.outside_level, self.inside_level)
 
+    @property
+    def enough(self) -> bool:
+        """Whether there are enough observations once their dependence is counted."""
+        if self.between.inflation > 2.0 and self.between.stretches < STRETCHES:
+            return False
+        return min(self.n_inside, self.n_outside) >= EFFECTIVE_SUPPORT * self.between.inflation
+
     def clears(self, sign: int) -> bool:
         """Whether the interval's near end is beyond the practical floor in the direction of ``sign``, and the levels' difference
         is material in the same direction.
         """
         return (
             self.effect.toward(sign).low > floor(self.metric)
-            and min(self.n_inside, self.n_outside) >= EFFECTIVE_SUPPORT * self.inflation
+            and self.enough
             and self.material
             and (self.inside_level - self.outside_level) * sign > 0
         )
@@ -114,13 +123,12 @@ def compare_rows(view: View, inside: Bools, outside: Bools, metric: Metric, leas
     outcome = view.metrics[metric.name]
     x, y = outcome[inside], outcome[~inside]
     between = dependence(inside, outcome if metric.binary else midranks(outcome).astype(np.float64))
-    inflation = between.inflation
     effect = _effect(x, y, metric, between)
     if metric.binary:
-        return Comparison(view, metric, inside, effect, inflation, float(x.mean()), float(y.mean()), (effect.low, effect.high))
-    first, second = _median(x, inflation), _median(y, inflation)
+        return Comparison(view, metric, inside, effect, between, float(x.mean()), float(y.mean()), (effect.low, effect.high))
+    first, second = _median(x, between.inflation), _median(y, between.inflation)
     gap = (first[0] - second[2], first[2] - second[0])
-    return Comparison(view, metric, inside, effect, inflation, first[1], second[1], gap)
+    return Comparison(view, metric, inside, effect, between, first[1], second[1], gap)
 
 
 def _effect(x: Floats, y: Floats, metric: Metric, between: Dependence = INDEPENDENT) -> Effect:
@@ -159,7 +167,7 @@ def held_fixed(comparison: Comparison, labels: Ints) -> Effect | None:
     total = sum(weights)
     effect = sum(weight * one for weight, one in zip(weights, effects, strict=True)) / total
     spread = sum(weight**2 * one for weight, one in zip(weights, variances, strict=True)) / total**2
-    half = Z95 * math.sqrt(spread * comparison.inflation)
+    half = Z95 * math.sqrt(spread * comparison.between.inflation)
     return Effect(effect, effect - half, effect + half, 1.0)
 
 

@@ -163,7 +163,7 @@ def _operation(state: KeyState, change: Change, end_ms: int) -> Operation:
     else:
         comparison, evidence, kind = change.verdict.comparison, change.verdict.evidence, change.verdict.kind
         why = change.verdict.why
-    said = _said(belief, kind, f"{why}; {_numbers(evidence, comparison.inflation)}", end_ms, evidence.episode_ids)
+    said = _said(belief, kind, f"{why}; {_numbers(evidence, comparison.between.inflation)}", end_ms, evidence.episode_ids)
     said["evidence"] = evidence
     if kind == "UPVOTE":
         return UpvoteInsight(**said)

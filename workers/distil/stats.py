@@ -114,8 +114,13 @@ def regularized_beta(a: float, b: float, x: float) -> float:
 
 
 def student_p(t: float, df: float) -> float:
-    """Two-sided p of a t statistic."""
-    return regularized_beta(df / 2, 0.5, df / (df + t * t)) if math.isfinite(t) else 0.0
+    """Two-sided p of a t statistic; from whichever tail keeps its digits."""
+    square = t * t
+    if not math.isfinite(square):
+        return 0.0
+    if square < df:
+        return 1.0 - regularized_beta(0.5, df / 2, square / (df + square))
+    return regularized_beta(df / 2, 0.5, df / (df + square))
 
 
 def normal_p(z: float) -> float:
@@ -125,10 +130,13 @@ def normal_p(z: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
-    """How far observations are from independent: variance ``inflation`` (at least 1) and degrees of freedom ``df`` of it."""
+    """How far observations are from independent: variance ``inflation`` (at least 1), degrees of freedom ``df`` of it, and how many
+    ``stretches`` of consecutive observations lie on one side.
+    """
 
     inflation: float
     df: float
+    stretches: int = 0
 
     @property
     def widening(self) -> float:
@@ -256,7 +264,8 @@ def dependence(inside: Bools, outcome: Floats) -> Dependence:
     lags = min(_first_not_positive(rho1), _first_not_positive(rho2))
     inflation = 1.0 + 2.0 * float(np.sum(rho1[1:lags] * rho2[1:lags]))
     stretches = 1 + int(np.count_nonzero(inside[1:] != inside[:-1]))
-    return Dependence(inflation, inflation**2 / (1.0 / (n - 2) + (inflation - 1.0) ** 2 / max(1, stretches - 2)))
+    df = inflation**2 / (1.0 / (n - 2) + (inflation - 1.0) ** 2 / max(1, stretches - 2))
+    return Dependence(inflation, min(df, n - 2.0), stretches)
 
 
 def _autocorrelation(centred: Floats) -> Floats:

@@ -11,6 +11,7 @@ from scipy import stats as reference
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import confint_proportions_2indep
 
+from tests.support.toy_market import autoregressive
 from workers.distil import stats
 
 COUNT = st.integers(2, 300)
@@ -116,15 +117,6 @@ def test_midranks_are_scipys_doubled(values: list[float]) -> None:
     assert stats.midranks(np.array(values)).tolist() == (2 * reference.rankdata(values)).tolist()
 
 
-def autoregressive(rng: np.random.Generator, n: int, phi: float) -> np.ndarray:
-    noise = rng.normal(size=n)
-    out = np.empty(n)
-    out[0] = noise[0] / np.sqrt(1 - phi**2)
-    for i in range(1, n):
-        out[i] = phi * out[i - 1] + noise[i]
-    return out
-
-
 def test_inflation_restores_the_size_of_the_test_on_autocorrelated_series() -> None:
     """Two independent slow series: the plain test rejects far too often at 5 %, the corrected one about as often as it says."""
     rng = np.random.default_rng(5)
@@ -133,16 +125,16 @@ def test_inflation_restores_the_size_of_the_test_on_autocorrelated_series() -> N
     for _ in range(runs):
         inside = autoregressive(rng, 300, 0.8) > 0
         outcome = autoregressive(rng, 300, 0.8)
-        factor = stats.variance_inflation(inside, stats.midranks(outcome).astype(float))
+        between = stats.dependence(inside, stats.midranks(outcome).astype(float))
         plain += stats.rank_effect(outcome[inside], outcome[~inside]).p < 0.05
-        corrected += stats.rank_effect(outcome[inside], outcome[~inside], factor).p < 0.05
+        corrected += stats.rank_effect(outcome[inside], outcome[~inside], between).p < 0.05
     assert plain / runs > 0.2
     assert corrected / runs < 0.09
 
 
 def test_inflation_is_none_where_observations_are_independent() -> None:
     rng = np.random.default_rng(6)
-    factors = [stats.variance_inflation(rng.random(400) < 0.4, rng.normal(size=400)) for _ in range(50)]
+    factors = [stats.dependence(rng.random(400) < 0.4, rng.normal(size=400)).inflation for _ in range(50)]
     assert np.median(factors) < 1.05
 
 
@@ -151,7 +143,28 @@ def test_inflation_does_not_count_a_periodic_effect_as_noise() -> None:
     rng = np.random.default_rng(7)
     hour = np.arange(480) % 24
     inside = (hour >= 13) & (hour < 17)
-    assert stats.variance_inflation(inside, 3.0 * inside + rng.normal(size=480)) < 1.3
+    assert stats.dependence(inside, 3.0 * inside + rng.normal(size=480)).inflation < 1.3
+
+
+def test_degrees_of_freedom_follow_separate_stretches_where_neighbours_resemble_each_other() -> None:
+    """Two hundred trades in four stretches of alternating regime are four observations, not two hundred."""
+    rng = np.random.default_rng(8)
+    inside = np.repeat([True, False, True, False], 50)
+    level = np.repeat(rng.normal(size=20), 10)
+    got = stats.dependence(inside, level + 0.1 * rng.normal(size=200))
+    assert got.stretches == 4
+    assert got.inflation > 3
+    assert got.df < 10
+    assert stats.dependence(inside, rng.normal(size=200)).df > 100
+
+
+def test_a_wider_interval_comes_with_a_larger_p() -> None:
+    rng = np.random.default_rng(9)
+    x, y = rng.normal(0.8, 1, 40), rng.normal(0, 1, 60)
+    plain, wide = stats.rank_effect(x, y), stats.rank_effect(x, y, stats.Dependence(3.0, 20.0))
+    assert wide.low < plain.low < plain.high < wide.high
+    assert wide.effect == plain.effect
+    assert wide.p > 10 * plain.p
 
 
 def test_more_looks_spend_less() -> None:
