@@ -25,6 +25,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from gateway.process import settle
+
 SEED = 3
 
 
@@ -38,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--batch", type=int, default=8)
     given = parser.parse_args(arguments)
     if given.one:
+        settle()
         print(json.dumps(_one(given.one, given.events, given.rate, given.batch)))
         return
     _all(given.events, given.rounds)
@@ -98,9 +101,6 @@ def _bare(events: int, batch: int) -> dict[str, float]:
 
 
 def _pipeline(folder: Path, events: int, *, cache: bool) -> dict[str, float]:
-    from stores.heap import one_arena
-
-    one_arena()
     from gateway.composition import open_pipeline
     from gateway.ingest import publish_items
     from schemas.settings import Settings

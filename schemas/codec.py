@@ -38,7 +38,9 @@ CONTRACTS: dict[str, TypeAdapter[Any]] = {
 }
 
 
-_HUGE_EXPONENT = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
+FROM_OUTSIDE = frozenset({"tool-execution", "insight-operation", "memory-used"})
+"""What others may publish. The pipeline's own messages were checked when they were made."""
+
 _NOT_FINITE = re.compile(rb"[:\[,]\s*[-+]?(?:NaN|Infinity|inf\b)")
 
 
@@ -58,6 +60,8 @@ def decode(carries: str, value: bytes | None) -> Any:
         ContractError: null, too large, framed, not UTF-8, not JSON, not the contract, or of an unknown major version.
     """
     plain = parse(value)
+    if carries in FROM_OUTSIDE:
+        _check_depth_and_numbers(plain)
     adapter = CONTRACTS[carries]
     try:
         return adapter.validate_python(plain)
@@ -88,8 +92,6 @@ def parse(value: bytes | None) -> dict[str, Any]:
         raise ContractError(reason, str(error)[:300]) from None
     if not isinstance(plain, dict):
         raise ContractError("not_object", f"a JSON object is expected, not {type(plain).__name__}")
-    if _HUGE_EXPONENT.search(value) or value.count(b"{") + value.count(b"[") > MAX_DEPTH:
-        _check_depth_and_numbers(plain)
     return plain
 
 
@@ -97,12 +99,18 @@ def _check_depth_and_numbers(plain: Any) -> None:
     """What a parser lets through and a writer does not: numbers over a float's range, nesting that the next message adds to."""
     level: list[Any] = [plain]
     for _ in range(MAX_DEPTH):
-        if any(isinstance(one, float) and not math.isfinite(one) for one in level):
-            raise ContractError("not_finite", "a number is beyond the range of a float")
-        inner = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, (dict, list))]
-        if not inner:
+        deeper: list[Any] = []
+        for one in level:
+            kind = type(one)
+            if kind is dict:
+                deeper += one.values()
+            elif kind is list:
+                deeper += one
+            elif kind is float and not math.isfinite(one):
+                raise ContractError("not_finite", "a number is beyond the range of a float")
+        if not deeper:
             return
-        level = [child for children in inner for child in children]
+        level = deeper
     raise ContractError("too_deep", f"nested deeper than {MAX_DEPTH} levels")
 
 

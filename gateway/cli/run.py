@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 @plain_errors
 def up(arguments: dict[str, str | None], as_json: bool) -> None:
     """Run the pipeline until interrupted: records are taken as producers publish them."""
-    from gateway.composition import open_pipeline
+    from gateway.metrics.wiring import open_observed
 
     settings = load_settings(**arguments)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     live = Live()
-    with open_pipeline(settings, live.take) as pipeline:
+    with open_observed(settings, live.take) as pipeline:
         click.echo(f"running on {settings.log_path}; Ctrl-C stops", err=True)
         pipeline.driver.run(stop)
     live.clear()

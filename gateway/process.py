@@ -1,0 +1,17 @@
+"""Decisions about a whole process, made once by an entry point before numpy is imported and threads start."""
+
+from __future__ import annotations
+
+import os
+
+from stores.heap import one_arena
+
+
+def settle() -> None:
+    """One malloc arena (see ``stores/heap.py``) and one BLAS thread.
+
+    The matrices here are small. A second BLAS thread gains nothing on them and spins between calls, which takes a core away from
+    the embedding model: mining took three times the CPU with it. A value that the user set is kept.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    one_arena()
