@@ -20,7 +20,7 @@ def zscore_sum(legs: Sequence[Leg]) -> list[tuple[str, float]]:
 
     Keeps how much better a hit is than the rest, which ranks throw away.
 
-    >>> zscore_sum([{"a": 9.0, "b": 1.0}, {"b": 0.5, "c": 0.1}])[0][0]
+    >>> zscore_sum([{"a": 9.0, "b": 8.0, "c": 1.0}, {"b": 0.5, "c": 0.1}])[0][0]
     'b'
     """
     standard = [_standard(leg) for leg in legs if leg]

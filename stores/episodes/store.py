@@ -87,7 +87,7 @@ class EpisodeStore:
     def __init__(self, folder: Path, header: Header) -> None:
         self._folder = folder
         self._header = header
-        self._stamp = header_stamp(folder)
+        self._stamp: tuple[int, int] | None = None  # of no header yet: what was just read may have been replaced meanwhile
         self._connection = connect(folder)
         self._opened: dict[str, Segment] = {}
 
