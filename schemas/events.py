@@ -251,8 +251,12 @@ class ToolExecution(Contract):
 
     @property
     def chain(self) -> str:
-        """The chain's part of the record key; ``offchain`` where there is none."""
-        return str(self.chain_id) if self.chain_id is not None else "offchain"
+        """The chain's part of the record key; ``offchain`` where there is none.
+
+        A simulated execution's is marked, so that it never shares a key, and so evidence, with a real one.
+        """
+        name = str(self.chain_id) if self.chain_id is not None else "offchain"
+        return f"{name}-simulated" if self.simulated else name
 
     @property
     def tokens(self) -> tuple[Token, ...]:

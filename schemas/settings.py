@@ -40,7 +40,7 @@ class Settings(BaseSettings):
     lateness_hours: float = Field(4.0, gt=0, description="how far behind its key's clock an event still teaches")
     evidence_limit: int = Field(2000, ge=100, description="episodes of evidence kept a key")
     fdr: float = Field(0.10, gt=0, lt=1, description="false discovery rate of new claims")
-    drift_delta: float = Field(0.002, gt=0, lt=1, description="ADWIN's confidence parameter, split over a key's streams")
+    drift_delta: float = Field(0.01, gt=0, lt=1, description="ADWIN's confidence parameter, split over a key's streams")
     max_future_s: float = Field(300.0, ge=0, description="how far after its arrival an event may be dated")
 
     batch_records: int = Field(256, ge=1, le=5000, description="records a stage takes at once")
