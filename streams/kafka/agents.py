@@ -14,20 +14,19 @@ What Faust does to the careless, and what is done here instead:
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from schemas.topics import BY_NAME
-from streams.batch import accounted, checked, decoded
-from streams.embedded.tallies import StageTally
+from streams.batch import Fed, accounted, checked, decoded
 from streams.embedded.worker import Progress
 from streams.kafka.member import Surroundings
 from streams.kafka.produce import producer_arguments, send_all
-from streams.log import NewRecord
 from streams.record import Record
 from streams.relay import to_record
-from workers.stage import Emission, Outcome, Stage
+from workers.stage import Outcome, Stage
 
 if TYPE_CHECKING:
     from aiokafka import AIOKafkaProducer
@@ -66,18 +65,21 @@ class Agent:
 
     async def _process(self, records: Sequence[Record]) -> None:
         name = self.stage.name
-        tally, letters, emissions = await asyncio.get_running_loop().run_in_executor(self._executor, self._handle, records)
+        started = time.perf_counter()
+        batch, outcome = await asyncio.get_running_loop().run_in_executor(self._executor, self._handle, records)
+        handled = time.perf_counter()
         self._around.reached(name, "handled")
-        await send_all(await self._out(), [*(to_record(emission, name) for emission in emissions), *letters])
+        tally, letters = accounted(name, batch, [outcome])
+        await send_all(await self._out(), [*(to_record(emission, name) for emission in outcome.emissions), *letters])
         self._around.reached(name, "sent")
-        self._around.on_progress(Progress(name, tally, emissions))
+        deliveries = [fed.delivery for fed in batch if fed.delivery is not None]
+        taken = time.perf_counter() - handled
+        self._around.on_progress(Progress(name, tally, outcome.emissions, 0, deliveries, handled - started, taken))
 
-    def _handle(self, records: Sequence[Record]) -> tuple[StageTally, list[NewRecord], Sequence[Emission]]:
+    def _handle(self, records: Sequence[Record]) -> tuple[list[Fed], Outcome]:
         batch = [decoded(BY_NAME[record.topic], record) for record in records]
         deliveries = [fed.delivery for fed in batch if fed.delivery is not None]
-        outcome = checked(self.stage, self.stage.handle(deliveries), deliveries) if deliveries else Outcome()
-        tally, letters = accounted(self.stage.name, batch, [outcome])
-        return tally, letters, outcome.emissions
+        return batch, checked(self.stage, self.stage.handle(deliveries), deliveries) if deliveries else Outcome()
 
     async def _out(self) -> AIOKafkaProducer:
         from aiokafka import AIOKafkaProducer

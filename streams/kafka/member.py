@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -153,6 +154,7 @@ class Member:
             old, new = self._split(records)
             if old:
                 await self._in_thread(self._refeed, old)
+                self._around.on_progress(Progress(self.name, StageTally(), replayed=len(old)))
             if new:
                 await self._live(new)
             elif not records:
@@ -191,7 +193,9 @@ class Member:
 
     async def _live(self, records: Sequence[Record]) -> None:
         name = self.name
+        started = time.perf_counter()
         work = await self._in_thread(self._worked, records)
+        handled = time.perf_counter()
         self._around.reached(name, "handled")
         tally, letters = self._account(work)
         emissions = [emission for _, outcome in work for emission in outcome.emissions]
@@ -202,7 +206,9 @@ class Member:
             self.feeds[where].committed = self.feeds[where].next
         await self._commit({where: self.feeds[where].committed for where in wheres})
         self._around.reached(name, "committed")
-        self._around.on_progress(Progress(name, tally, emissions))
+        deliveries = [fed.delivery for share, _ in work for fed in share if fed.delivery is not None]
+        taken = time.perf_counter() - handled
+        self._around.on_progress(Progress(name, tally, emissions, 0, deliveries, handled - started, taken))
         await self._after(wheres)
 
     async def _commit(self, offsets: Mapping[Partition, int]) -> None:
