@@ -14,7 +14,7 @@ from schemas.usage import MemoryUsed
 from stores.sqlite.connection import Connection
 from stores.sqlite.rows import HistoryEntry, Place, history_of
 from stores.sqlite.text import folded
-from stores.sqlite.uses import NoteVerdict, UseCount, page_of_uses, use_counts, verdict_on
+from stores.sqlite.uses import NoteVerdict, UseCount, handed_to, page_of_uses, use_counts, verdict_on
 
 Item = TypeVar("Item")
 
@@ -102,6 +102,16 @@ class Inquiries:
     def note_verdict(self, op_id: str) -> NoteVerdict | None:
         """What became of a note, by its operation."""
         return verdict_on(self._connection, op_id)
+
+    def handed_to(self, agent_id: str, memory_ids: Iterable[str]) -> set[str]:
+        """Those of the memories that an agent was given, as far as it reported so."""
+        return handed_to(self._connection, agent_id, memory_ids)
+
+    def next_offset(self, topic: str, partition: int) -> int:
+        """The offset up to which a partition of the log is in this store."""
+        return int(
+            self._connection.one("SELECT next_offset FROM offsets WHERE topic = ? AND partition = ?", (topic, partition)) or 0
+        )
 
     def uses(self, agent_id: str | None = None, *, limit: int = 50, cursor: str | None = None) -> Page[MemoryUsed]:
         """A page of uses of the memory, the latest first.

@@ -97,6 +97,7 @@ class StoreStats:
     refused: int
     signals: int
     vectors: int
+    notes: int
     uses: int
     outbox: int
     epoch: int
@@ -259,6 +260,7 @@ class InsightStore(Inquiries):
                 refused=db.one("SELECT count(*) FROM refused"),
                 signals=db.one("SELECT count(*) FROM signals"),
                 vectors=db.one("SELECT count(*) FROM vectors"),
+                notes=db.one("SELECT count(*) FROM notes"),
                 uses=db.one("SELECT count(*) FROM uses"),
                 outbox=db.one("SELECT count(*) FROM outbox"),
                 epoch=db.one("SELECT epoch FROM writer"),

@@ -84,6 +84,15 @@ def use_counts(connection: Connection, memory_ids: Iterable[str], since: datetim
     return {row[0]: UseCount(row[1], row[2], from_microseconds(row[3])) for row in connection.execute(sql, (wanted, first))}
 
 
+def handed_to(connection: Connection, agent_id: str, memory_ids: Iterable[str]) -> set[str]:
+    """Those of the memories that an agent was given, as far as it reported so."""
+    sql = (
+        "SELECT DISTINCT memory_id FROM used_memories JOIN uses USING (use_id)"
+        " WHERE memory_id IN (SELECT value FROM json_each(?)) AND agent_id = ?"
+    )
+    return {found for (found,) in connection.execute(sql, (orjson.dumps(sorted(set(memory_ids))).decode(), agent_id))}
+
+
 def page_of_uses(
     connection: Connection, agent_id: str | None, limit: int, cursor: str | None
 ) -> tuple[tuple[MemoryUsed, ...], str | None]:

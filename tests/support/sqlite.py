@@ -57,7 +57,7 @@ class HashEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One row a text."""
         self.calls.append(tuple(texts))
-        return np.stack([self.vector(text) for text in texts])
+        return np.stack([self.vector(text) for text in texts]) if texts else np.empty((0, self.dimension), dtype=np.float32)
 
     def vector(self, text: str) -> Vectors:
         """The row of one text."""

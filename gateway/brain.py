@@ -1,0 +1,80 @@
+"""The composition root of the gateway: settings in, a service out, with the pipeline beside it unless somebody else runs it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from typing import cast
+
+from gateway.composition import Pipeline, layout, open_embedder, open_episodes, open_insights, open_log, open_pipeline
+from gateway.service import BrainService, PipelineState
+from gateway.writing import Log
+from schemas.settings import Settings
+from stores.recall.recall import Recall
+from stores.recall.sources import Embedder
+from stores.recall.stored import EpisodeSource, InsightSource
+from streams.kafka.log import KafkaLog
+from streams.log import DriverBusy
+
+
+def utc_now() -> datetime:
+    """The wall clock, for what comes without an event time of its own."""
+    return datetime.now(UTC)
+
+
+class _Running:
+    """The pipeline in a thread of its own. Tells how it does; a pipeline that fails does not take the readers with it."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._stop = threading.Event()
+        self.state: PipelineState = "here"
+        self._thread = threading.Thread(target=self._run, args=(pipeline,), name="pipeline", daemon=True)
+        self._thread.start()
+
+    def _run(self, pipeline: Pipeline) -> None:
+        try:
+            pipeline.driver.run(self._stop)
+            self.state = "stopped"
+        except BaseException:
+            self.state = "failed"
+            raise
+
+    def stop(self) -> None:
+        """End it after the batches in hand."""
+        self._stop.set()
+        self._thread.join()
+
+
+@contextmanager
+def open_service(settings: Settings, *, pipeline: bool = True, clock: Callable[[], datetime] = utc_now) -> Iterator[BrainService]:
+    """The service over the settings' data folder, which is made if need be.
+
+    With ``pipeline`` this process also runs the stages, unless another one does. Without, there must be stores to read.
+
+    Raises:
+        BrainError: there is no brain and no pipeline to make one, or it was made with another model.
+    """
+    with ExitStack() as stack:
+        state: Callable[[], PipelineState] = lambda: "elsewhere"  # noqa: E731
+        embedder: Embedder | None = None
+        if pipeline and not settings.on_kafka:
+            try:
+                opened = stack.enter_context(open_pipeline(settings))
+            except DriverBusy:
+                pass
+            else:
+                embedder = cast(Embedder, opened.embedder)
+                running = _Running(opened)
+                stack.callback(running.stop)
+                state = lambda: running.state  # noqa: E731
+        log: Log = stack.enter_context(KafkaLog(settings)) if settings.on_kafka else stack.enter_context(open_log(settings))
+        if embedder is None:
+            embedder = cast(Embedder, stack.enter_context(open_embedder(settings)))
+        insights = stack.enter_context(open_insights(settings))
+        episodes = stack.enter_context(open_episodes(settings)) if layout(settings).episodes.is_dir() else None
+        recall = Recall(EpisodeSource(episodes) if episodes else None, InsightSource(insights, embedder), embedder)
+        yield BrainService(
+            log=log, insights=insights, episodes=episodes, recall=recall, embedder=embedder, clock=clock, pipeline=state
+        )

@@ -1,0 +1,289 @@
+"""The service: all that may be asked of the memory and told to it, once, behind REST, MCP and Python.
+
+Every method takes the caller first and checks its tier. Reads see the stores' last committed state; writes go to the log.
+Everything here is synchronous and safe to share between threads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from gateway.briefing import INPUTS, briefing
+from gateway.errors import Gone, NotFound
+from gateway.keys import Caller, Tier
+from gateway.views import BriefingView, StatsView
+from gateway.writing import Log, Writing
+from schemas.claims import Category
+from schemas.episodes import Episode
+from schemas.identity import content_id
+from schemas.insights import Insight, InsightStatus
+from schemas.operations import ArchiveInsight
+from schemas.signals import Signal
+from schemas.topics import OPERATIONS
+from stores.episodes import EpisodeFilter, EpisodeStore
+from stores.episodes import Hit as EpisodeHit
+from stores.recall.filters import RecallFilters
+from stores.recall.recall import EVERYTHING, Recall
+from stores.recall.result import RecallResult
+from stores.recall.sources import Embedder
+from stores.sqlite import HistoryEntry, InsightFilter, InsightStore, Order, Page, SignalFilter
+from streams.publisher import Publisher
+
+LEARNED = tuple(category for category in Category if category is not Category.OPERATOR_DIRECTIVE)
+_PRIORITY = {"high": 0, "medium": 1, "low": 2}
+_PAGE = 500
+_SPARE = 16
+"""Directives have their own way out; a recall asks for so many more, that taking them out leaves enough."""
+
+PipelineState = Literal["here", "elsewhere", "stopped", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """An answer with the id by which its use is reported."""
+
+    recall_id: str
+    result: RecallResult
+
+
+class BrainService(Writing):
+    """The memory, for callers. ``pipeline`` tells who applies what is written; ``clock`` gives event time for what has none."""
+
+    def __init__(
+        self,
+        *,
+        log: Log,
+        insights: InsightStore,
+        episodes: EpisodeStore | None,
+        recall: Recall,
+        embedder: Embedder,
+        clock: Callable[[], datetime],
+        monotonic: Callable[[], float] = time.monotonic,
+        pipeline: Callable[[], PipelineState] = lambda: "elsewhere",
+    ) -> None:
+        super().__init__(log, insights, episodes, embedder, clock, monotonic)
+        self._recall = recall
+        self._pipeline = pipeline
+
+    @property
+    def log(self) -> Log:
+        """The log, for followers of updates."""
+        return self._log
+
+    def now(self) -> datetime:
+        """The service's time."""
+        return self._clock()
+
+    # --- recall
+
+    def recall(
+        self,
+        caller: Caller,
+        query: str,
+        filters: RecallFilters = EVERYTHING,
+        limit: int | None = None,
+        *,
+        now: datetime | None = None,
+        as_of: datetime | None = None,
+        regime: str | None = None,
+    ) -> Recalled:
+        """The few memories that bear on a question; directives come by :meth:`directives`, so they are left out here.
+
+        Raises:
+            BadRecall: a limit under 1, or a time without a zone.
+        """
+        caller.need(Tier.READ)
+        moment = now or self._clock()
+        count = self._recall.tuning.limit(limit)
+        tuning = self._recall.tuning
+        wide = min(count + _SPARE, tuning.depth)
+        if wide > tuning.max_results:
+            tuning = tuning.with_changes(max_results=wide)
+        found = self._recall.recall(query, filters, wide, now=moment, as_of=as_of, regime=regime, tuning=tuning)
+        kept = tuple(hit for hit in found.hits if hit.memory.category is not Category.OPERATOR_DIRECTIVE)[:count]
+        result = RecallResult(kept, found.grade, found.probability, found.signals, min(found.withheld, count), found.unknown)
+        asked = query.encode("utf-8", "replace").decode()
+        recall_id = content_id("recall", caller.author, moment.isoformat(), asked, *(hit.id for hit in kept))
+        self._handed.answer(recall_id, caller.author, [hit.id for hit in kept])
+        return Recalled(recall_id, result)
+
+    # --- insights
+
+    def insights(
+        self,
+        caller: Caller,
+        where: InsightFilter,
+        *,
+        order: Order = Order.CONFIDENCE,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[Insight]:
+        """A page of insights, notes and directives.
+
+        Raises:
+            BadQuery: a limit not in 1 … 1000, or a cursor of another list.
+        """
+        caller.need(Tier.READ)
+        page = self._insights.list(where, order=order, limit=limit, cursor=cursor)
+        self._handed.note(caller.author, [one.id for one in page.items if one.note is not None])
+        return page
+
+    def insight(self, caller: Caller, insight_id: str) -> Insight:
+        """One insight.
+
+        Raises:
+            NotFound: there is none.
+            Gone: it was forgotten.
+        """
+        caller.need(Tier.READ)
+        found = self._insights.get(insight_id)
+        if found is None:
+            raise NotFound(f"there is no insight {insight_id!r}", hint="search or list to get ids")
+        if found.status is InsightStatus.FORGOTTEN:
+            raise Gone(f"insight {insight_id} was forgotten")
+        self._handed.note(caller.author, [found.id])
+        return found
+
+    def history(self, caller: Caller, insight_id: str) -> tuple[HistoryEntry, ...]:
+        """Every operation on an insight; a forgotten one's has no words.
+
+        Raises:
+            NotFound: there is none.
+        """
+        caller.need(Tier.READ)
+        entries = self._insights.history(insight_id)
+        if not entries:
+            raise NotFound(f"there is no insight {insight_id!r}", hint="search or list to get ids")
+        return entries
+
+    # --- episodes and signals
+
+    def search_episodes(self, caller: Caller, text: str, wanted: EpisodeFilter, limit: int = 10) -> Sequence[EpisodeHit]:
+        """Episodes by words and by meaning.
+
+        Raises:
+            ValueError: the limit is not in 1 … 1000, or a time has no zone.
+        """
+        caller.need(Tier.READ)
+        if self._episodes is None:
+            return ()
+        return self._episodes.search(text, self._embedder, wanted, limit=limit)
+
+    def episode(self, caller: Caller, episode_id: str) -> Episode:
+        """One episode.
+
+        Raises:
+            NotFound: there is none.
+        """
+        caller.need(Tier.READ)
+        found = self._episodes.get(episode_id) if self._episodes is not None else None
+        if found is None:
+            raise NotFound(f"there is no episode {episode_id!r}", hint="search episodes to get ids")
+        return found
+
+    def memory(self, caller: Caller, memory_id: str) -> Insight | Episode:
+        """An insight or an episode by its id.
+
+        Raises:
+            NotFound, Gone: there is none, or it was forgotten.
+        """
+        try:
+            return self.insight(caller, memory_id)
+        except Gone:
+            raise
+        except NotFound:
+            pass
+        try:
+            return self.episode(caller, memory_id)
+        except NotFound:
+            raise NotFound(f"there is no memory {memory_id!r}", hint="search or recall to get ids") from None
+
+    def signals(self, caller: Caller, where: SignalFilter, *, limit: int = 50, cursor: str | None = None) -> Page[Signal]:
+        """A page of signals, the latest event first."""
+        caller.need(Tier.READ)
+        return self._insights.signals(where, limit=limit, cursor=cursor)
+
+    # --- directives, briefing, statistics
+
+    def directives(
+        self, caller: Caller, *, now: datetime | None = None, key: str | None = None, include_ended: bool = False
+    ) -> tuple[Insight, ...]:
+        """Directives in force at ``now``: the high priority first, of equal priority the newest first.
+
+        With a key: those for it and those for everything. ``include_ended`` adds what was archived or has expired.
+        """
+        caller.need(Tier.READ)
+        moment = now or self._clock()
+        status = None if include_ended else InsightStatus.ACTIVE
+        wanted = InsightFilter(categories=(Category.OPERATOR_DIRECTIVE,), status=status)
+        found: list[Insight] = []
+        cursor: str | None = None
+        while True:
+            page = self._insights.list(wanted, order=Order.RECENT, limit=_PAGE, cursor=cursor)
+            found += page.items
+            cursor = page.cursor
+            if cursor is None:
+                break
+        chosen = [
+            one
+            for one in found
+            if one.directive is not None
+            and (include_ended or one.directive.in_force(moment))
+            and (key is None or one.key in ("*", key))
+        ]
+        return tuple(sorted(chosen, key=_by_priority))
+
+    def expire_directives(self) -> int:
+        """Archive directives whose date has passed, by an operation each; how many were sent. Doing it twice archives once."""
+        now = self._clock()
+        system = Caller("defi-brain", Tier.ADMIN)
+        ended = 0
+        for one in self.directives(system, now=now, include_ended=True):
+            ends = one.directive.expires_at if one.directive else None
+            if one.status is InsightStatus.ACTIVE and ends is not None and ends <= now:
+                operation = ArchiveInsight(
+                    op_id=content_id("operation", "EXPIRE", one.id),
+                    insight_id=one.id,
+                    ts=ends,
+                    author=system.author,
+                    reason="expired",
+                )
+                Publisher(self._log, source="gateway").publish(operation)
+                ended += 1
+        return ended
+
+    def briefing(self, caller: Caller) -> BriefingView:
+        """What matters most now, without a model: directives in force, then what is surest."""
+        caller.need(Tier.READ)
+        page = self._insights.list(InsightFilter(categories=LEARNED), limit=INPUTS)
+        told = briefing(self.directives(caller), page.items)
+        self._handed.note(caller.author, told.memory_ids)
+        return told
+
+    def stats(self, caller: Caller) -> StatsView:
+        """What the memory holds."""
+        caller.need(Tier.READ)
+        held = self._insights.stats()
+        read = self._insights.next_offset(OPERATIONS.name, 0)
+        return StatsView(
+            episodes=self._episodes.count() if self._episodes is not None else 0,
+            insights=held.active,
+            archived=held.archived,
+            directives=held.by_category.get(str(Category.OPERATOR_DIRECTIVE), 0),
+            notes=held.notes,
+            signals=held.signals,
+            uses=held.uses,
+            by_category=held.by_category,
+            operations=held.operations,
+            waiting=max(0, self._log.end_offsets(OPERATIONS.name)[0] - read),
+            pipeline=self._pipeline(),
+        )
+
+
+def _by_priority(insight: Insight) -> tuple[int, float, str]:
+    priority = insight.directive.priority if insight.directive else "low"
+    return _PRIORITY[priority], -insight.created_ts.timestamp(), insight.id
