@@ -102,9 +102,7 @@ def everything(address: str, folder: Path, events: int, rounds: int, waiting: in
     found = spawn(base, folder, "latency", f"{half:.0f}")
     print(f"latency at {half:.0f} events/s: p50 {found['p50_ms']:.0f} ms, p95 {found['p95_ms']:.0f} ms, n {found['n']:.0f}")
     found = spawn(base, folder, "memory", str(waiting))
-    print(
-        f"memory with {waiting} records waiting: {found['first_mb']:.0f} MB after the first batch, {found['last_mb']:.0f} MB at the end"
-    )
+    print(f"{waiting} records waiting: {found['first_mb']:.0f} MB resident at first, at most {found['last_mb']:.0f} MB later")
 
 
 def scaling(base: Settings, folder: Path, events: int, rounds: int) -> None:

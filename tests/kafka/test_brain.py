@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 
 from gateway.composition import layout, open_embedder, open_episodes, open_insights, open_log, open_pipeline, open_sinks
 from gateway.fingerprint import Fingerprint, fingerprint
 from gateway.ingest import publish_file, publish_items
 from gateway.kafka import pipeline_lags, run_workers
+from schemas import asyncapi
 from schemas.settings import Settings
 from streams.kafka.log import KafkaLog
 from streams.log import LogAppender
@@ -33,6 +37,31 @@ def on_embedded(folder: Path, publish: Callable[[LogAppender], object]) -> Finge
     with open_pipeline(settings) as pipeline:
         pipeline.driver.run_until_idle()
     return remembered(settings)
+
+
+async def read_plainly(settings: Settings, document: dict[str, Any], carries: str) -> int:
+    """Read a topic with aiokafka and jsonschema, knowing nothing but the AsyncAPI document; how many records fit their schema."""
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    channel = document["channels"][carries]
+    payload = document["components"]["messages"][carries]["payload"]["schema"]["$ref"]
+    validator = jsonschema.Draft202012Validator(json.loads((asyncapi.FILE.parent / payload).read_text()))
+    described = document["components"]["messageTraits"]["cloudevents"]["headers"]["properties"]
+    consumer = AIOKafkaConsumer(bootstrap_servers=settings.broker.removeprefix("kafka://"), enable_auto_commit=False)
+    await consumer.start()
+    try:
+        tps = [TopicPartition(channel["address"], number) for number in range(channel["bindings"]["kafka"]["partitions"])]
+        consumer.assign(tps)
+        await consumer.seek_to_beginning(*tps)
+        left = total = sum((await consumer.end_offsets(tps)).values())
+        while left:
+            for record in [record for share in (await consumer.getmany(timeout_ms=200)).values() for record in share]:
+                validator.validate(json.loads(record.value))
+                assert {name for name, _ in record.headers} <= described.keys()
+                left -= 1
+        return total
+    finally:
+        await consumer.stop()
 
 
 def test_the_simulated_market(kafka: Settings, tmp_path: Path) -> None:
