@@ -98,7 +98,9 @@ def discover(view: View, metric: Metric, halves: Halves, *, alpha: float, believ
         if len(rule.conditions) > 1 and not _better_than_parents(newer, rule, metric, candidate.direction):
             continue
         others = [*believed, *(finding.rule for finding in findings)]
-        if not any(_explains(other, rule, comparison, candidate.direction) for other in others):
+        if all(rule.slots != finding.rule.slots for finding in findings) and not any(
+            _explains(other, rule, comparison, candidate.direction) for other in others
+        ):
             findings.append(Finding(rule, candidate.direction, comparison, q))
     return findings
 

@@ -114,11 +114,11 @@ def regularized_beta(a: float, b: float, x: float) -> float:
 
 
 def student_p(t: float, df: float) -> float:
-    """Two-sided p of a t statistic; from whichever tail keeps its digits."""
+    """Two-sided p of a t statistic; from whichever side keeps its digits."""
     square = t * t
     if not math.isfinite(square):
         return 0.0
-    if square < df:
+    if square < 1.0:
         return 1.0 - regularized_beta(0.5, df / 2, square / (df + square))
     return regularized_beta(df / 2, 0.5, df / (df + square))
 

@@ -36,7 +36,7 @@ import numpy as np
 from schemas.claims import Claim, Condition, Evidence
 from workers.distil.confirm import Rule
 from workers.distil.evidence import Comparison, compare, compare_rows
-from workers.distil.mine import floor, rank_deviations, rate_deviations, threshold_cuts
+from workers.distil.mine import floor, rank_deviations, rate_deviations, strength, threshold_cuts
 from workers.distil.observations import View
 from workers.metrics import METRICS, Metric
 
@@ -154,12 +154,18 @@ def judge(belief: Belief, view: View, limit: int) -> tuple[Belief, Verdict | Non
     if verdict is None:
         if len(fresh) >= limit // 2:
             return belief.restarted(end), None
-        return belief.waiting(math.ceil(len(fresh) * GROWTH), len(fresh), end), None
+        return belief.waiting(_next_look(len(fresh)), len(fresh), end), None
     against = belief.against + 1 if verdict.kind == "DOWNVOTE" else 0
     reversals = belief.reversals + 1 if verdict.why == OPPOSITE else 0
     evidence = verdict.evidence if verdict.kind == "EDIT" else belief.evidence
     after = Belief.new(verdict.claim, evidence, end, against, reversals)
     return after, None if against > REFUTED_AFTER else verdict
+
+
+def _next_look(rows: int) -> int:
+    """Half as many again; ``FULL_LOOK`` is not skipped, because only from there on there are verdicts in favour."""
+    grown = math.ceil(rows * GROWTH)
+    return FULL_LOOK if rows < FULL_LOOK < grown else grown
 
 
 def _verdict(belief: Belief, fresh: View, view: View, metric: Metric) -> Verdict | None:
@@ -241,18 +247,18 @@ def _shifted(belief: Belief, fresh: View, view: View, metric: Metric) -> Verdict
 
 
 def _best_cut(view: View, condition: Condition, metric: Metric, sign: int) -> float | None:
-    """The threshold with the greatest WRAcc in the claim's direction."""
+    """The threshold with the strongest difference in the claim's direction."""
     column = view.numbers.get(condition.feature)
     if column is None or not len(view):
         return None
     outcome = view.metrics[metric.name]
     deviations = rate_deviations(outcome) if metric.binary else rank_deviations(outcome)
-    best, chosen = 0, None
+    best, chosen = 0.0, None
     for cut in threshold_cuts(condition.feature, column[~np.isnan(column)]):
         covered = column >= cut if condition.op == ">=" else column < cut
-        total = sign * int(deviations[covered].sum())
-        if total > best:
-            best, chosen = total, cut
+        strong = sign * strength(int(deviations[covered].sum()), int(covered.sum()), deviations)
+        if strong > best:
+            best, chosen = strong, cut
     return chosen
 
 

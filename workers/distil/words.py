@@ -88,7 +88,7 @@ def numbers_in(text: str) -> list[Decimal]:
 
 
 def supported(text: str, claim: Claim, evidence: Evidence, label: str) -> bool:
-    """Whether every number in a text is the claim's or the evidence's own, or a rounding of one to at least two digits' worth.
+    """Whether every number in a text is the claim's or the evidence's own, or one of them rounded as the sentence rounds.
 
     The label and the claim's names are taken out first: digits in them are names.
     """
@@ -100,7 +100,7 @@ def supported(text: str, claim: Claim, evidence: Evidence, label: str) -> bool:
     for name in sorted(names, key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", text)
     known = _numbers_of(claim, evidence)
-    return all(any(_rounds_to(value, shown) for value in known) for shown in numbers_in(text))
+    return all(any(_rounds_to(value, float(shown)) for value in known) for shown in numbers_in(text))
 
 
 def _numbers_of(claim: Claim, evidence: Evidence) -> list[float]:
@@ -111,9 +111,8 @@ def _numbers_of(claim: Claim, evidence: Evidence) -> list[float]:
     return numbers + [part.value for part in claim.conditions if isinstance(part.value, float) and not isinstance(part.value, bool)]
 
 
-def _rounds_to(value: float, shown: Decimal) -> bool:
-    exact = Decimal(repr(value))
-    decimals = max(0, -int(shown.as_tuple().exponent))
-    if exact == shown or (decimals >= 2 and round(exact, decimals) == shown):
+def _rounds_to(value: float, shown: float) -> bool:
+    """As levels are rounded (four digits), as effects are (two places; they lie within ±1), or exactly."""
+    if value == shown or (abs(value) <= 1.0 and float(f"{value:.2f}") == shown):
         return True
-    return any(Decimal(f"{value:.{digits}g}") == shown for digits in (_SHOWN_DIGITS, 6))
+    return any(float(f"{value:.{digits}g}") == shown for digits in (_SHOWN_DIGITS, 6))

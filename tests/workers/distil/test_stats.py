@@ -50,6 +50,7 @@ def test_incomplete_beta_is_scipys(a: float, b: float, x: float) -> None:
 @given(st.floats(-40, 40), st.floats(1, 3000))
 def test_student_p_is_scipys(t: float, df: float) -> None:
     assert stats.student_p(t, df) == pytest.approx(2 * special.stdtr(df, -abs(t)), rel=1e-8, abs=1e-12)
+    assert stats.student_p(30.0, 1000.0) == pytest.approx(2 * special.stdtr(1000.0, -30.0), rel=1e-9)
 
 
 @settings(max_examples=80)
