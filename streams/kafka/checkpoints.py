@@ -1,9 +1,9 @@
 """Checkpoints: the state of a stage's partition, with the offset that it stands at, on a compacted topic.
 
-A checkpoint is a record under ``stage/topic/partition``: the state compressed in the value; offset, counts and the log's id in the
-headers. Any checkpoint of the same log is a good one — the fold goes on from its offset and comes to the same state — so a member
-that was taken for dead may write an old one late: the one with the highest offset is taken, and if compaction has left only the old
-one, more is fed again, no more.
+A checkpoint is a record under ``app/stage/topic/partition``: the state compressed in the value; offset, counts and the log's id in
+the headers. Any checkpoint of the same log is a good one — the fold goes on from its offset and comes to the same state — so a
+member that was taken for dead may write an old one late: the one with the highest offset is taken, and if compaction has left only
+the old one, more is fed again, no more.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Checkpoint:
     tally: StageTally
 
 
-def checkpoint_record(stage: str, where: Partition, log_id: str, checkpoint: Checkpoint) -> NewRecord | None:
+def checkpoint_record(app: str, stage: str, where: Partition, log_id: str, checkpoint: Checkpoint) -> NewRecord | None:
     """A checkpoint as a record; None for a state that is too large for the topic even when compressed."""
     value = zlib.compress(checkpoint.state, 1)
     if len(value) > CHECKPOINT_MAX_BYTES - 64 * 1024:
@@ -48,7 +48,7 @@ def checkpoint_record(stage: str, where: Partition, log_id: str, checkpoint: Che
         ("offset", str(checkpoint.offset).encode()),
         ("tally", orjson.dumps(list(checkpoint.tally.rows()))),
     )
-    return NewRecord(CHECKPOINTS.name, _key(stage, where), value, headers)
+    return NewRecord(CHECKPOINTS.name, _key(app, stage, where), value, headers)
 
 
 async def load_checkpoints(
@@ -57,7 +57,7 @@ async def load_checkpoints(
     """The newest checkpoint of each partition that has one."""
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
-    wanted = {_key(stage, where): where for where in wheres}
+    wanted = {_key(settings.kafka_app, stage, where): where for where in wheres}
     found: dict[Partition, Checkpoint] = {}
     consumer = AIOKafkaConsumer(**client_arguments(settings), enable_auto_commit=False, auto_offset_reset="earliest")
     await consumer.start()
@@ -78,8 +78,8 @@ async def load_checkpoints(
     return found
 
 
-def _key(stage: str, where: Partition) -> bytes:
-    return f"{stage}/{where[0]}/{where[1]}".encode()
+def _key(app: str, stage: str, where: Partition) -> bytes:
+    return f"{app}/{stage}/{where[0]}/{where[1]}".encode()
 
 
 def _read(record: ConsumerRecord, log_id: str) -> Checkpoint | None:

@@ -137,7 +137,8 @@ class Fold(Member):
             if not feed.unsaved or feed.next < feed.committed:
                 continue
             state = await self._in_thread(self._stages[where].snapshot)
-            record = checkpoint_record(self.name, where, self._log_id, Checkpoint(feed.next, state, feed.tally))
+            checkpoint = Checkpoint(feed.next, state, feed.tally)
+            record = checkpoint_record(self._around.settings.kafka_app, self.name, where, self._log_id, checkpoint)
             if record is None:
                 LOGGER.warning("%s: the state of %s/%d is too large for a checkpoint", self.name, *where)
                 continue

@@ -137,9 +137,8 @@ def test_a_checkpoint_that_is_refused_or_another_logs_is_passed_over(kafka: Sett
         run(kafka, pipeline(store))
         for log_id, state in ((log.log_id, b'{"partition": 9}'), ("another", b"{}")):
             for partition in range(4):
-                record = checkpoint_record(
-                    "sums", (EPISODES_RECORDED.name, partition), log_id, Checkpoint(999, state, StageTally())
-                )
+                where = (EPISODES_RECORDED.name, partition)
+                record = checkpoint_record(kafka.kafka_app, "sums", where, log_id, Checkpoint(999, state, StageTally()))
                 assert record is not None
                 log.append([record])
         fresh = asyncio.run(load_checkpoints(kafka, "sums", [(EPISODES_RECORDED.name, 0)], log.log_id))
@@ -160,13 +159,14 @@ def test_a_state_too_large_is_not_checkpointed_and_a_tombstone_is_no_checkpoint(
 ) -> None:
     monkeypatch.setattr(checkpoints, "CHECKPOINT_MAX_BYTES", 100_000)
     where = (EPISODES_RECORDED.name, 0)
-    assert checkpoint_record("sums", where, "log", Checkpoint(1, os.urandom(100_000), StageTally())) is None
-    assert checkpoint_record("sums", where, "log", Checkpoint(1, bytes(1_000_000), StageTally())) is not None
+    assert checkpoint_record(kafka.kafka_app, "sums", where, "log", Checkpoint(1, os.urandom(100_000), StageTally())) is None
+    assert checkpoint_record(kafka.kafka_app, "sums", where, "log", Checkpoint(1, bytes(1_000_000), StageTally())) is not None
+    key = f"{kafka.kafka_app}/sums/{EPISODES_RECORDED.name}/0".encode()
     with KafkaLog(kafka) as log:
         publisher = Publisher(log)
-        publisher.publish_raw(CHECKPOINTS, b"sums/brain.episodes.recorded.v1/0", None)
-        publisher.publish_raw(CHECKPOINTS, b"sums/brain.episodes.recorded.v1/0", b"junk", (("format", b"1"), ("log", b"x")))
-    assert asyncio.run(load_checkpoints(kafka, "sums", [(EPISODES_RECORDED.name, 0)], "x")) == {}
+        publisher.publish_raw(CHECKPOINTS, key, None)
+        publisher.publish_raw(CHECKPOINTS, key, b"junk", (("format", b"1"), ("log", b"x")))
+    assert asyncio.run(load_checkpoints(kafka, "sums", [where], "x")) == {}
 
 
 def test_another_log_is_refused(kafka: Settings, tmp_path: Path) -> None:
