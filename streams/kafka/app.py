@@ -15,7 +15,7 @@ from schemas.settings import Settings
 from streams.embedded.driver import StageFailed
 from streams.embedded.worker import Progress, StageSlot
 from streams.kafka.agents import Agent
-from streams.kafka.client import faust_credentials, group_of, servers_of
+from streams.kafka.client import faust_credentials, group_of, require_extra, servers_of
 from streams.kafka.folds import Fold
 from streams.kafka.lag import Reads, lags
 from streams.kafka.log import require_cluster
@@ -61,6 +61,7 @@ def create_app(
         LogError: the settings name no Kafka broker, or a secret cannot be read.
         ValueError: two agents, which would have to share one consumer group.
     """
+    require_extra()
     around = Surroundings(settings, on_progress, reached)
     stateless = [slot for slot in slots if slot.stage is not None and not _is_sink(slot.stage)]
     if len(stateless) > 1:

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +21,17 @@ T = TypeVar("T")
 
 PATIENCE_S = 60.0
 """How long an answer that can be had later is waited for."""
+
+
+def require_extra() -> None:
+    """Refuse, in words, an installation without the ``kafka`` extra.
+
+    Raises:
+        LogError: aiokafka or Faust is missing.
+    """
+    missing = [name for name in ("aiokafka", "faust") if find_spec(name) is None]
+    if missing:
+        raise LogError(f"{' and '.join(missing)} not installed", hint="pip install 'defi-brain[kafka]'")
 
 
 def servers_of(settings: Settings) -> list[str]:

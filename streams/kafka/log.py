@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from schemas.identity import content_id
 from schemas.settings import Settings
 from schemas.topics import BY_NAME, TOPICS, Cleanup, Topic
-from streams.kafka.client import client_arguments, patiently
+from streams.kafka.client import client_arguments, patiently, require_extra
 from streams.kafka.metadata import topic_ids
 from streams.kafka.produce import producer_arguments, send_all
 from streams.kafka.topics import admin_client, require
@@ -46,6 +46,7 @@ class KafkaLog:
     """
 
     def __init__(self, settings: Settings) -> None:
+        require_extra()
         self._settings = settings
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="kafka-log", daemon=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.settings import Settings
 from schemas.topics import CHECKPOINTS, TOOLS_EXECUTED, TOPICS, Cleanup, Topic
-from streams.kafka.client import client_arguments
+from streams.kafka.client import client_arguments, require_extra
 from streams.log import LogError, LogMismatch
 
 if TYPE_CHECKING:
@@ -140,6 +140,7 @@ async def apply_topics(settings: Settings) -> list[str]:
 @asynccontextmanager
 async def admin_client(settings: Settings) -> AsyncIterator[AIOKafkaAdminClient]:
     """``async with admin_client(settings) as admin``. Raises LogError when the cluster cannot be reached."""
+    require_extra()
     from aiokafka.admin import AIOKafkaAdminClient
     from aiokafka.errors import KafkaError
 

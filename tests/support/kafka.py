@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -45,20 +45,35 @@ def own_broker(**options: object) -> Iterator[LocalBroker]:
             unavailable(str(error))
         yield broker
     finally:
-        broker.kill()
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(broker)
+
+
+def shared_broker() -> str:
+    """``HOST:PORT`` of the broker that tests share: started when it is first asked for, gone with the test run."""
+    address, reason = _shared()
+    if reason:
+        unavailable(reason)
+    return address
 
 
 @functools.cache
-def shared_broker() -> str:
-    """``HOST:PORT`` of the broker that tests share: started when it is first asked for, gone with the test run."""
+def _shared() -> tuple[str, str]:
+    """The address, or why there is none; tried once."""
     named = os.environ.get("DEFI_BRAIN_TEST_BROKER", "").removeprefix("kafka://")
     if named:
-        return named
-    running = ExitStack()
-    broker = running.enter_context(own_broker())
-    atexit.register(running.close)
-    return broker.address
+        return named, ""
+    folder = Path(tempfile.mkdtemp(prefix="defi-brain-kafka-"))
+    broker = LocalBroker(folder)
+    atexit.register(_remove, broker)
+    try:
+        return broker.up().removeprefix("kafka://"), ""
+    except BrokerError as error:
+        return "", str(error)
+
+
+def _remove(broker: LocalBroker) -> None:
+    broker.kill()
+    shutil.rmtree(broker.folder, ignore_errors=True)
 
 
 def settings_for(address: str, folder: Path, **more: object) -> Settings:
