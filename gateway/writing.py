@@ -319,6 +319,8 @@ class Writing:
             return Publisher(self._log, source="gateway").publish(message)
         except ContractError as error:
             raise Unprocessable(error.detail, code=error.reason) from None
+        except ValueError:
+            raise Unprocessable("it holds text that is no valid Unicode", code="not_utf8") from None
 
     def _told(
         self, request_id: str, op_id: str, fate: Fate, *, duplicate: bool = False, insight_id: str | None = None
@@ -359,7 +361,7 @@ class Writing:
             self._log.wait(seen, min(left, _LOOK_AGAIN_S))
 
 
-def _made(contract: type[T], **fields: Any) -> T:
+def _made(contract: type[T], /, **fields: Any) -> T:
     """A contract from outside values.
 
     Raises:

@@ -83,12 +83,12 @@ class Brain:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until every stage has read what is in the log."""
+        """Wait until every stage has read what is in the log, and what changed is announced."""
         while True:
             seen = self.log.changes()
-            if not sum(lag.records for lag in self.log.lags() if lag.kind == "stage"):
+            if not sum(lag.records for lag in self.log.lags() if lag.kind == "stage") and not self.insights.stats().outbox:
                 return
-            self.log.wait(seen, 10.0)
+            self.log.wait(seen, 0.25)
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""The REST API over HTTP: closed by default, loopback by default."""

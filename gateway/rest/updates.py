@@ -1,0 +1,122 @@
+"""Insight updates as server-sent events: in order per insight, resumable, from any point of the log.
+
+An event's id is the offset after it in each partition, ``12.0.7.3``; ``Last-Event-ID`` goes on there. A stream ends when its key is
+revoked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi.security import HTTPAuthorizationCredentials
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+from gateway.errors import RequestProblem
+from gateway.rest.guards import BEARER, Gatekeeper, Reader
+from gateway.rest.problems import documented
+from gateway.rest.reads import service_of
+from gateway.views import insight_view
+from gateway.writing import Log
+from schemas.codec import ContractError, decode
+from schemas.insights import InsightUpdate
+from schemas.topics import INSIGHTS_UPDATED
+
+router = APIRouter(prefix="/v1")
+
+READ_RECORDS = 100
+LOOK_S = 1.0
+"""How long a look at the log takes when nothing comes; so long may a stream outlive its key or its client."""
+
+
+class Place:
+    """Where a stream stands: the next offset in each partition."""
+
+    def __init__(self, offsets: dict[int, int]) -> None:
+        self.offsets = offsets
+
+    @classmethod
+    def at_end(cls, log: Log) -> Place:
+        """After all that is there."""
+        return cls(log.end_offsets(INSIGHTS_UPDATED.name))
+
+    @classmethod
+    def at_start(cls, log: Log) -> Place:
+        """Before all that is there."""
+        return cls(log.start_offsets(INSIGHTS_UPDATED.name))
+
+    @classmethod
+    def parsed(cls, text: str, log: Log) -> Place:
+        """Where an event's id points.
+
+        Raises:
+            RequestProblem: it is no event's id.
+        """
+        ends = log.end_offsets(INSIGHTS_UPDATED.name)
+        parts = text.split(".")
+        if len(parts) != len(ends) or not all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts):
+            raise RequestProblem("Last-Event-ID is not the id of one of these events", hint="leave it out to begin anew")
+        return cls({partition: int(part) for partition, part in enumerate(parts)})
+
+    @property
+    def text(self) -> str:
+        """As an event's id."""
+        return ".".join(str(self.offsets[partition]) for partition in sorted(self.offsets))
+
+    def read(self, log: Log) -> list[tuple[str, InsightUpdate]]:
+        """The next updates, each with the id of its event; what holds no update is passed over."""
+        found: list[tuple[str, InsightUpdate]] = []
+        for partition in sorted(self.offsets):
+            for record in log.read(INSIGHTS_UPDATED.name, partition, self.offsets[partition], READ_RECORDS):
+                self.offsets[partition] = record.offset + 1
+                try:
+                    update: InsightUpdate = decode(INSIGHTS_UPDATED.carries, record.value)
+                except ContractError:
+                    continue
+                found.append((self.text, update))
+        return found
+
+
+def _beginning(
+    request: Request,
+    caller: Reader,
+    start: Annotated[str, Query(pattern="^(now|beginning)$", description="where to begin without Last-Event-ID")] = "now",
+    last_event_id: Annotated[str | None, Header(max_length=400)] = None,
+) -> Place:
+    """Where a stream begins; found before the stream does, so that a refusal is a problem and not a broken stream."""
+    log = service_of(request).log
+    if last_event_id:
+        return Place.parsed(last_event_id, log)
+    return Place.at_start(log) if start == "beginning" else Place.at_end(log)
+
+
+@router.get("/updates", response_class=EventSourceResponse, responses=documented())
+async def updates(
+    request: Request,
+    place: Annotated[Place, Depends(_beginning)],
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)],
+    idle_s: Annotated[float | None, Query(ge=0, le=3600, description="end after so long without an update")] = None,
+) -> AsyncIterator[ServerSentEvent]:
+    """Changes of insights as they are applied."""
+    log = service_of(request).log
+    keeper: Gatekeeper = request.app.state.keeper
+    last = time.monotonic()
+    while credentials is not None and keeper.still_valid(credentials.credentials):
+        seen = await asyncio.to_thread(log.changes)
+        found = await asyncio.to_thread(place.read, log)
+        for event_id, update in found:
+            plain = {"kind": update.kind, "revision": update.revision, "reason": update.reason, "operation_id": update.operation_id}
+            yield ServerSentEvent(
+                id=event_id, event="insight", data=plain | {"insight": insight_view(update.insight).model_dump(mode="json")}
+            )
+        now = time.monotonic()
+        if found:
+            last = now
+            continue
+        if idle_s is not None and now - last >= idle_s:
+            return
+        left = LOOK_S if idle_s is None else min(LOOK_S, max(0.0, idle_s - (now - last)))
+        await asyncio.to_thread(log.wait, seen, left)

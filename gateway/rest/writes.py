@@ -1,0 +1,133 @@
+"""Routes that write: each publishes an operation in the caller's name. ``?wait=applied`` answers when it is applied."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import JSONResponse
+
+from gateway.rest.bodies import AdjustBody, DirectiveBody, ExecutionBody, NoteBody, ReasonBody, RequestId, UseBody
+from gateway.rest.guards import AdminCaller, FeedbackCaller
+from gateway.rest.problems import documented, problem
+from gateway.rest.reads import Id, service_of
+from gateway.views import WriteView
+
+router = APIRouter(prefix="/v1")
+
+Wait = Annotated[
+    Literal["applied"] | None, Query(description="answer when it is applied, or after some seconds (ten, if not set otherwise)")
+]
+ANSWERS: dict[int | str, dict[str, Any]] = {
+    **documented(404, 409, 410),
+    200: {"model": WriteView, "description": "Applied."},
+    202: {"model": WriteView, "description": "In the log; it will be applied."},
+}
+
+
+def answered(view: WriteView) -> JSONResponse:
+    """A write's answer: 200 applied, 202 pending, 409 refused."""
+    if view.state == "refused":
+        return problem(409, view.reason or "refused", view.detail or "the operation does not apply")
+    return JSONResponse(view.model_dump(mode="json"), 200 if view.state == "applied" else 202)
+
+
+def patience(request: Request, wait: str | None) -> float:
+    """How long to wait, in seconds."""
+    return float(request.app.state.wait_s) if wait else 0.0
+
+
+@router.post("/insights/{insight_id}/downvote", response_model=WriteView, responses=ANSWERS)
+def downvote(request: Request, caller: FeedbackCaller, insight_id: Id, body: ReasonBody, wait: Wait = None) -> JSONResponse:
+    """Disagree with an insight: its confidence falls by 0.15."""
+    return answered(service_of(request).downvote(caller, body.request_id, insight_id, body.reason, patience(request, wait)))
+
+
+@router.post("/insights/{insight_id}/archive", response_model=WriteView, responses=ANSWERS)
+def archive(request: Request, caller: FeedbackCaller, insight_id: Id, body: ReasonBody, wait: Wait = None) -> JSONResponse:
+    """Take an insight, note or directive out of context; it is kept and can be read by its id."""
+    return answered(service_of(request).archive(caller, body.request_id, insight_id, body.reason, patience(request, wait)))
+
+
+@router.post("/insights/{insight_id}/confidence", response_model=WriteView, responses=ANSWERS)
+def adjust(request: Request, caller: FeedbackCaller, insight_id: Id, body: AdjustBody, wait: Wait = None) -> JSONResponse:
+    """Set an insight's confidence, or move it."""
+    done = service_of(request).adjust(
+        caller,
+        body.request_id,
+        insight_id,
+        body.reason,
+        confidence=body.confidence,
+        delta=body.delta,
+        wait_s=patience(request, wait),
+    )
+    return answered(done)
+
+
+@router.post("/insights/{insight_id}/forget", response_model=WriteView, responses=ANSWERS)
+def forget(request: Request, caller: AdminCaller, insight_id: Id, body: ReasonBody, wait: Wait = None) -> JSONResponse:
+    """Delete an insight for good: from rows, text, vectors and history. Needs an admin key."""
+    return answered(service_of(request).forget(caller, body.request_id, insight_id, body.reason, patience(request, wait)))
+
+
+@router.post("/directives", response_model=WriteView, responses=ANSWERS)
+def submit_directive(request: Request, caller: FeedbackCaller, body: DirectiveBody, wait: Wait = None) -> JSONResponse:
+    """Submit an operator's directive: confidence 1.0, moved by nothing, in force until it expires or is archived."""
+    done = service_of(request).direct(
+        caller,
+        body.request_id,
+        body.text,
+        feedback_type=body.feedback_type,
+        priority=body.priority,
+        expires_at=body.expires_at,
+        reason=body.reason,
+        wait_s=patience(request, wait),
+    )
+    return answered(done)
+
+
+@router.post("/notes", response_model=WriteView, responses=ANSWERS)
+def remember(request: Request, caller: FeedbackCaller, body: NoteBody, wait: Wait = None) -> JSONResponse:
+    """Write a note down. What it does to notes near it is in ``event``."""
+    done = service_of(request).remember(
+        caller,
+        body.request_id,
+        body.text,
+        category=body.category,
+        key=body.key,
+        importance=body.importance,
+        corrects=body.corrects,
+        reason=body.reason,
+        wait_s=patience(request, wait),
+    )
+    return answered(done)
+
+
+@router.post("/uses", response_model=WriteView, responses=ANSWERS)
+def mark_used(request: Request, caller: FeedbackCaller, body: UseBody, wait: Wait = None) -> JSONResponse:
+    """Report which memories went into a decision, and how it ended."""
+    done = service_of(request).mark_used(
+        caller,
+        body.request_id,
+        body.used,
+        recall_id=body.recall_id,
+        recalled=body.recalled,
+        event_id=body.event_id,
+        ended=body.ended,
+        wait_s=patience(request, wait),
+    )
+    return answered(done)
+
+
+@router.post("/executions", response_model=WriteView, responses=ANSWERS)
+def record_execution(request: Request, caller: FeedbackCaller, body: ExecutionBody, wait: Wait = None) -> JSONResponse:
+    """Publish what a tool did; it becomes an episode, whose id is ``insight_id``."""
+    return answered(service_of(request).record_execution(caller, body.request_id, body.execution, patience(request, wait)))
+
+
+@router.get("/operations/{request_id}", response_model=WriteView, responses=ANSWERS)
+def operation(
+    request: Request, caller: FeedbackCaller, request_id: Annotated[RequestId, Path()], wait: Wait = None
+) -> JSONResponse:
+    """What became of one of your own writes on insights, by its request id."""
+    return answered(service_of(request).operation(caller, request_id, patience(request, wait)))
