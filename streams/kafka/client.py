@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
@@ -29,7 +30,8 @@ def require_extra() -> None:
     Raises:
         LogError: aiokafka or Faust is missing.
     """
-    missing = [name for name in ("aiokafka", "faust") if find_spec(name) is None]
+    # Faust, once imported, is a module without a specification: it may be looked for only before.
+    missing = [name for name in ("aiokafka", "faust") if name not in sys.modules and find_spec(name) is None]
     if missing:
         raise LogError(f"{' and '.join(missing)} not installed", hint="pip install 'defi-brain[kafka]'")
 
