@@ -25,7 +25,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from gateway.process import settle
+from gateway.process import settle_for_stores
 
 SEED = 3
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--batch", type=int, default=8)
     given = parser.parse_args(arguments)
     if given.one:
-        settle()
+        settle_for_stores()
         print(json.dumps(_one(given.one, given.events, given.rate, given.batch)))
         return
     _all(given.events, given.rounds)

@@ -15,3 +15,14 @@ def settle() -> None:
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     one_arena()
+
+
+def settle_for_stores() -> None:
+    """``settle``, and LanceDB imported without what is never used here (see ``stores/episodes/engine.py``): 90 MB less.
+
+    Only for processes that are ours: the remote catalogue of LanceDB does not work in them afterwards.
+    """
+    from stores.episodes.engine import lean_import
+
+    settle()
+    lean_import()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 
 import click
@@ -60,7 +61,7 @@ def show(arguments: dict[str, str | None], letter_id: str, raw: bool, as_json: b
     if letter is None:
         fail(f"no single dead letter has an id that starts with {letter_id!r}", hint="defi-brain dlq list shows the ids")
     if raw:
-        click.get_binary_stream("stdout").write(letter.value or b"")
+        sys.stdout.buffer.write(letter.value or b"")
     elif as_json:
         print_json(_plain(letter))
     else:

@@ -11,6 +11,7 @@ import click
 
 from gateway.cli.live import Live
 from gateway.cli.output import Progress, json_option, plain_errors, print_json, print_table
+from gateway.process import settle_for_stores
 from gateway.settings import load_settings
 from schemas.errors import BrainError
 from schemas.settings import Settings
@@ -34,6 +35,7 @@ def up(arguments: dict[str, str | None], as_json: bool) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     live = Live()
+    settle_for_stores()
     with open_observed(settings, live.take) as pipeline:
         click.echo(f"running on {settings.log_path}; Ctrl-C stops", err=True)
         pipeline.driver.run(stop)
@@ -84,6 +86,7 @@ def see_through(settings: Settings, log: EmbeddedLog) -> Live:
     from streams.log import DriverBusy
 
     live = Live()
+    settle_for_stores()
     try:
         with open_pipeline(settings, live.take) as pipeline:
             pipeline.driver.run_until_idle()

@@ -10,7 +10,7 @@ compact). Row ids are stable: without them every compaction rewrites the whole t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +29,21 @@ TEXT_LIMIT = 4000
 _TEXT = "reflection"
 
 
+TRIES = 5
+
 NEW_TABLE = {"new_table_enable_stable_row_ids": "true"}
 """Storage options that a table is made with."""
+
+
+def _rows(query: Callable[[], Any]) -> list[dict[str, Any]]:
+    """A query's rows. A read that outlives its version, which compaction then removed, is done again on the newest."""
+    for _ in range(TRIES - 1):
+        try:
+            return list(query().to_arrow().to_pylist())
+        except RuntimeError as error:
+            if "Not found" not in str(error):
+                raise
+    return list(query().to_arrow().to_pylist())
 
 
 class Segment:
@@ -57,13 +70,12 @@ class Segment:
 
     def kept(self, ids: list[str]) -> dict[str, Kept]:
         """What is kept under these ids, by one query."""
-        query = self._table.search().where(with_ids(ids)).select(list(JUDGED)).limit(len(ids))
-        return {row["id"]: to_kept(row) for row in query.to_arrow().to_pylist()}
+        rows = _rows(lambda: self._table.search().where(with_ids(ids)).select(list(JUDGED)).limit(len(ids)))
+        return {row["id"]: to_kept(row) for row in rows}
 
     def first(self, where: Any, columns: Sequence[str], limit: int = 1) -> list[dict[str, Any]]:
         """Up to ``limit`` rows that fit."""
-        rows: list[dict[str, Any]] = self._table.search().where(where).select(list(columns)).limit(limit).to_arrow().to_pylist()
-        return rows
+        return _rows(lambda: self._table.search().where(where).select(list(columns)).limit(limit))
 
     def by_text(self, text: str, where: Any, limit: int) -> list[dict[str, Any]]:
         """The best rows by BM25 over the reflection, with ``_score``. Any text will do; text without a word finds nothing."""
@@ -72,18 +84,20 @@ class Segment:
         words = text.encode("utf-8", "replace").decode().replace("\x00", " ")[:TEXT_LIMIT]
         if not any(ch.isalnum() for ch in words) or not self._has_text_index():
             return []
-        return self._best(self._table.search(MatchQuery(words, _TEXT), query_type="fts"), "_score", where, limit)
+        return self._best(lambda: self._table.search(MatchQuery(words, _TEXT), query_type="fts"), "_score", where, limit)
 
     def by_vector(self, vector: npt.NDArray[np.float32], where: Any, limit: int) -> list[dict[str, Any]]:
         """The nearest rows by cosine, exactly, with ``_distance``."""
-        query = self._table.search(vector, vector_column_name="vector").distance_type("cosine")
-        return self._best(query, "_distance", where, limit)
+        return self._best(
+            lambda: self._table.search(vector, vector_column_name="vector").distance_type("cosine"), "_distance", where, limit
+        )
 
-    def _best(self, query: Any, score: str, where: Any, limit: int) -> list[dict[str, Any]]:
-        if where is not None:
-            query = query.where(where)
-        rows: list[dict[str, Any]] = query.limit(limit).select([*SHOWN, score]).to_arrow().to_pylist()
-        return rows
+    def _best(self, search: Callable[[], Any], score: str, where: Any, limit: int) -> list[dict[str, Any]]:
+        def query() -> Any:
+            found = search() if where is None else search().where(where)
+            return found.limit(limit).select([*SHOWN, score])
+
+        return _rows(query)
 
     def ends(self) -> dict[int, int]:
         """The offset after the last that left a trace here, by partition of the log."""
