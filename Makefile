@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 LOCK := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url -q
 DEMO_DIR ?= .cache/demo
 
-.PHONY: install install-dev demo test lint bench lock schemas clean
+.PHONY: install install-dev demo test test-slow faults kafka kafka-down lint bench lock schemas clean
 
 install: $(VENV)/.runtime
 install-dev: $(VENV)/.dev
@@ -33,6 +33,18 @@ demo: install
 
 test: install-dev
 	@$(BIN)/python -m pytest -m "not slow"
+
+test-slow: install-dev
+	@$(BIN)/python -m pytest -m slow
+
+faults: install-dev
+	@$(BIN)/python -m pytest -m faults
+
+kafka: install-dev
+	@$(BIN)/python -m deploy.kafka up
+
+kafka-down: install-dev
+	@$(BIN)/python -m deploy.kafka down
 
 lint: install-dev
 	@$(BIN)/ruff check .
