@@ -44,7 +44,7 @@ MINED = (*(name for name in METRICS if name in WATCHED), *(name for name in METR
 """Order of mining: what the specification watches comes first, so that of two metrics that say the same it is the one kept."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Progress:
     """How far the mining of one metric has come since its cut: looks, rows at the last one, rows with the metric since then."""
 
@@ -143,9 +143,11 @@ class KeyState:
         closing = sorted(self.open.pop(window), key=lambda one: (one.ts_ms, one.id))
         for observation in closing:
             self._observations.append(observation)
-            for name in observation.metrics.keys() & METRICS.keys():
-                before = self._progress.get(name, Progress())
-                self._progress[name] = replace(before, fresh=before.fresh + 1)
+            for name in observation.metrics:
+                progress = self._progress.get(name)
+                if progress is None:
+                    progress = self._progress[name] = Progress()
+                progress.fresh += 1
         self._unexamined += len(closing)
         if self._unexamined < least:
             return []

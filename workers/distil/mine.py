@@ -45,7 +45,7 @@ TOP = 20
 SHORTLIST = 200
 ROUNDS = 5
 """Most effects looked for in one metric at one time."""
-EXPLORE_Z = 3.0
+EXPLORE_Z = 3.5
 """Weakest standardised difference worth a confirmation: each candidate makes the correction for many tests stricter."""
 PARENT_Z = 2.0
 RANK_FLOOR = 0.147
@@ -169,9 +169,18 @@ def rate_deviations(values: Floats) -> Ints:
 
 
 def search(
-    found: Selectors, deviations: Ints, *, depth: int = 2, top: int = TOP, least: int = 1, both_directions: bool = True
+    found: Selectors,
+    deviations: Ints,
+    *,
+    depth: int = 2,
+    top: int = TOP,
+    least: int = 1,
+    worst: float = 1.0,
+    both_directions: bool = True,
 ) -> list[Subgroup]:
     """The ``top`` subgroups by ``|total|`` (or by ``total``), best first; ties: shallower first, then by position.
+
+    None covers fewer than ``least`` rows or has a total under ``worst``.
 
     Exhaustive down to ``depth``, except for branches whose optimistic estimate (the sum of only the deviations of one sign;
     Wrobel 1997) cannot reach the list. Quality is ``total / N`` in the deviations' unit.
@@ -180,7 +189,7 @@ def search(
     weights = deviations.astype(dense.dtype)
     signs = (1, -1) if both_directions else (1,)
     same_slot = found.slots[:, None] == found.slots[None, :]
-    best: list[Subgroup] = []
+    best: list[_Ranked] = []
     frontier: Ints = np.zeros((1, 0), dtype=np.int64)
     for level in range(1, depth + 1):
         grown: list[Ints] = []
@@ -190,14 +199,30 @@ def search(
             counts: Sums = found.joint[nodes[:, 0]] if level == 2 else rows @ dense.T
             totals: Sums = (rows * weights) @ dense.T
             counts = np.where(_allowed(nodes, same_slot), counts, 0)
-            best = _merge(best, nodes, counts, totals, top, least, both_directions)
+            quality = np.where(counts >= least, np.abs(totals) if both_directions else totals, -1)
+            best = sorted(best + _ranked(nodes, counts, totals, quality, top, worst))[:top]
             if level < depth:
-                bar = abs(best[-1].total) if len(best) == top else 0
+                bar = -best[-1][0] if len(best) == top else math.nextafter(worst, 0.0)
                 reach = np.maximum.reduce([(rows * np.maximum(sign * weights, 0)) @ dense.T for sign in signs])
                 parents, children = np.nonzero((counts >= least) & (reach > bar))
                 grown.append(np.column_stack((nodes[parents], children)))
         frontier = np.concatenate(grown) if grown else frontier[:0]
-    return best
+    return [Subgroup(tuple(members), int(n), int(total)) for _, _, members, n, total in best]
+
+
+_Ranked = tuple[float, int, list[int], float, float]
+"""(−quality, depth, members, rows, total): sorts as the list is wanted."""
+
+
+def _ranked(nodes: Ints, counts: Sums, totals: Sums, quality: Sums, top: int, worst: float) -> list[_Ranked]:
+    """Those of a level's subgroups that can be among the ``top``: few enough to be made Python objects."""
+    good = quality[quality >= worst]
+    bar = np.partition(good, good.size - top)[good.size - top] if good.size > top else worst
+    rows, columns = np.nonzero(quality >= bar)
+    members = np.column_stack((nodes[rows], columns)).tolist()
+    depth = nodes.shape[1] + 1
+    chosen = (array[rows, columns].tolist() for array in (quality, counts, totals))
+    return [(-one, depth, group, n, total) for group, one, n, total in zip(members, *chosen, strict=True)]
 
 
 def _allowed(nodes: Ints, same_slot: Bools) -> Bools:
@@ -207,26 +232,6 @@ def _allowed(nodes: Ints, same_slot: Bools) -> Bools:
     later = np.arange(len(same_slot)) > nodes[:, -1:]
     allowed: Bools = later & ~same_slot[nodes].any(axis=1)
     return allowed
-
-
-def _merge(
-    best: list[Subgroup],
-    nodes: Ints,
-    counts: Sums,
-    totals: Sums,
-    top: int,
-    least: int,
-    both_directions: bool,
-) -> list[Subgroup]:
-    """The list with a level's subgroups in it; only those that can reach it become objects."""
-    quality = np.where(counts >= least, np.abs(totals) if both_directions else totals, -1.0)
-    flat = quality.ravel()
-    bar = np.partition(flat, len(flat) - top)[len(flat) - top] if len(flat) > top else 0.0
-    rows, columns = np.nonzero(quality >= max(bar, 1.0))
-    for i, j in zip(rows, columns, strict=True):
-        best.append(Subgroup((*(int(member) for member in nodes[i]), int(j)), int(counts[i, j]), int(totals[i, j])))
-    key = abs if both_directions else int
-    return sorted(best, key=lambda group: (-key(group.total), len(group.members), group.members))[:top]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +274,7 @@ def _candidate(found: Selectors, deviations: Ints, members: tuple[int, ...]) -> 
     conditions = tuple(found.conditions[i] for i in members)
     if len(members) == 1 and conditions[0].op == "<":  # the complement is the same claim: one of them speaks for both
         conditions, total = (conditions[0].model_copy(update={"op": ">="}),), -total
-    return Candidate(conditions, 1 if total > 0 else -1, strength(total, int(inside.sum()), deviations))
+    return Candidate(conditions, 1 if total > 0 else -1, float(strength(total, int(inside.sum()), deviations)))
 
 
 def _best(found: Selectors, deviations: Ints, least: int, smallest: float) -> Subgroup | None:
@@ -279,24 +284,29 @@ def _best(found: Selectors, deviations: Ints, least: int, smallest: float) -> Su
     difference is the likelihood ratio of "these and no others", so it says where the effect ends.
     """
     size = len(deviations)
-    groups = [group for group in search(found, deviations, depth=2, top=SHORTLIST, least=least) if size - group.n >= least]
-    strong = [(-abs(strength(group.total, group.n, deviations)), group) for group in groups]
-    for negative, group in sorted(strong, key=lambda pair: (pair[0], len(pair[1].members))):
-        if -negative < EXPLORE_Z:
+    worst = EXPLORE_Z * math.sqrt(float(np.square(deviations).sum()) * least * (size - least)) / size
+    shortlist = search(found, deviations, depth=2, top=SHORTLIST, least=least, worst=max(1.0, worst))
+    groups = [group for group in shortlist if size - group.n >= least]
+    n, totals = np.array([group.n for group in groups]), np.array([group.total for group in groups])
+    strengths = np.abs(strength(totals, n, deviations)) if groups else np.zeros(0)
+    # Deviations are in doubled ranks, or in n-ths of a rate: either way this is the effect itself, δ or risk difference.
+    effects = np.abs(totals) * (1 / n + 1 / (size - n)) / size
+    for i in np.argsort(-strengths, kind="stable").tolist():
+        if strengths[i] < EXPLORE_Z:
             break
-        # Deviations are in doubled ranks, or in n-ths of a rate: either way this is the effect itself, δ or risk difference.
-        if abs(group.total) * (1 / group.n + 1 / (size - group.n)) / size < smallest:
+        group: Subgroup = groups[i]
+        if effects[i] < smallest:
             continue
         if len(group.members) == 1 or all(_improves(found, deviations, group, parent) for parent in group.members):
             return group
     return None
 
 
-def strength(total: int, n: int, deviations: Ints) -> float:
-    """The difference between inside and outside in standard errors."""
+def strength(total: Any, n: Any, deviations: Ints) -> Any:
+    """The difference between inside and outside in standard errors; for numbers or arrays of them, ``0 < n < N``."""
     size = len(deviations)
     sd = math.sqrt(float(np.square(deviations).sum()) / size)
-    return total / (sd * math.sqrt(n * (size - n) / size)) if sd > 0 and 0 < n < size else 0.0
+    return total / (sd * np.sqrt(n * (size - n) / size)) if sd > 0 else total * 0.0
 
 
 def _improves(found: Selectors, deviations: Ints, group: Subgroup, parent: int) -> bool:

@@ -256,7 +256,8 @@ def _best_cut(view: View, condition: Condition, metric: Metric, sign: int) -> fl
     best, chosen = 0.0, None
     for cut in threshold_cuts(condition.feature, column[~np.isnan(column)]):
         covered = column >= cut if condition.op == ">=" else column < cut
-        strong = sign * strength(int(deviations[covered].sum()), int(covered.sum()), deviations)
+        n = int(covered.sum())
+        strong = sign * float(strength(int(deviations[covered].sum()), n, deviations)) if 0 < n < len(view) else 0.0
         if strong > best:
             best, chosen = strong, cut
     return chosen
