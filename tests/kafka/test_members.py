@@ -85,6 +85,7 @@ class FailingSums(Sums):
         return super().handle(batch)
 
 
+@pytest.mark.slow
 def test_a_fold_that_fails_ends_the_run(kafka: Settings, tmp_path: Path) -> None:
     small = kafka.model_copy(update={"batch_records": 8})
     with KafkaLog(kafka) as log:
@@ -190,6 +191,7 @@ async def remove(settings: Settings, topic: str, before: dict[int, int]) -> None
         await admin.delete_records({TopicPartition(topic, p): RecordsToDelete(offset) for p, offset in before.items() if offset})
 
 
+@pytest.mark.slow
 def test_what_retention_took_before_it_was_read_is_not_passed_over(kafka: Settings, tmp_path: Path) -> None:
     store = Store(tmp_path / "store.db")
     with KafkaLog(kafka) as log:

@@ -57,6 +57,7 @@ def test_every_stage_may_read_again(kafka: Settings, tmp_path: Path) -> None:
         assert everything(log, tmp_path / "store.db") == before
 
 
+@pytest.mark.slow
 def test_a_group_that_was_forgotten_goes_on_from_its_checkpoints(
     kafka: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +85,7 @@ def test_offsets_by_time_of_arrival(kafka: Settings) -> None:
         assert earlier(ends, log.offsets_at(TOOLS_EXECUTED.name, middle)) == later
 
 
+@pytest.mark.slow
 def test_dead_letters_may_be_sent_again(kafka: Settings, tmp_path: Path) -> None:
     store = Store(tmp_path / "store.db")
     with KafkaLog(kafka) as log:
