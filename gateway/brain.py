@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,12 +12,16 @@ from typing import cast
 from gateway.composition import Pipeline, layout, open_embedder, open_episodes, open_insights, open_log, open_pipeline
 from gateway.service import BrainService, PipelineState
 from gateway.writing import Log
+from schemas.errors import BrainError
 from schemas.settings import Settings
 from stores.recall.recall import Recall
 from stores.recall.sources import Embedder
 from stores.recall.stored import EpisodeSource, InsightSource
 from streams.kafka.log import KafkaLog
 from streams.log import DriverBusy
+
+LOGGER = logging.getLogger(__name__)
+HOUSEKEEPING_S = 30.0
 
 
 def utc_now() -> datetime:
@@ -43,6 +48,29 @@ class _Running:
 
     def stop(self) -> None:
         """End it after the batches in hand."""
+        self._stop.set()
+        self._thread.join()
+
+
+class _Housekeeping:
+    """What has to be done as time passes: directives end when their date is over."""
+
+    def __init__(self, service: BrainService, every_s: float) -> None:
+        self._service = service
+        self._every_s = every_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every_s):
+            try:
+                self._service.expire_directives()
+            except BrainError as error:  # a store or log that is busy is there again at the next turn
+                LOGGER.warning("directives were not looked through: %s", error)
+
+    def stop(self) -> None:
+        """End it."""
         self._stop.set()
         self._thread.join()
 
@@ -75,6 +103,9 @@ def open_service(settings: Settings, *, pipeline: bool = True, clock: Callable[[
         insights = stack.enter_context(open_insights(settings))
         episodes = stack.enter_context(open_episodes(settings)) if layout(settings).episodes.is_dir() else None
         recall = Recall(EpisodeSource(episodes) if episodes else None, InsightSource(insights, embedder), embedder)
-        yield BrainService(
+        service = BrainService(
             log=log, insights=insights, episodes=episodes, recall=recall, embedder=embedder, clock=clock, pipeline=state
         )
+        if pipeline:
+            stack.callback(_Housekeeping(service, HOUSEKEEPING_S).stop)
+        yield service

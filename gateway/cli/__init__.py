@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gateway.cli import dlq, episodes, health, insights, kafka, keys, run, settings, signals, simulate
+from gateway.cli import dlq, episodes, health, insights, kafka, keys, mcp, run, serve, settings, signals, simulate
 from gateway.process import settle
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -42,6 +42,8 @@ for command in (
     kafka.replay,
     kafka.mirror,
     keys.keys,
+    serve.serve,
+    mcp.mcp,
     settings.config,
 ):
     main.add_command(command)

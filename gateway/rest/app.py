@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +30,11 @@ class Limits:
 
 
 def create_app(
-    service: BrainService, keys: KeyStore, limits: Limits | None = None, monotonic: Callable[[], float] = time.monotonic
+    service: BrainService,
+    keys: KeyStore,
+    limits: Limits | None = None,
+    monotonic: Callable[[], float] = time.monotonic,
+    lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None = None,
 ) -> FastAPI:
     """The API over a service. Every route but the OpenAPI document needs a key."""
     limits = limits or Limits()
@@ -41,6 +46,7 @@ def create_app(
         redoc_url=None,
         openapi_url="/v1/openapi.json",
         redirect_slashes=False,
+        lifespan=lifespan,
     )
     app.state.service = service
     app.state.wait_s = limits.wait_s
