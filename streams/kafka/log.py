@@ -193,6 +193,10 @@ class _Clients:
             if client is not None:
                 await client.stop()
         self._producer = self._consumer = None
+        left = asyncio.all_tasks() - {asyncio.current_task()}  # what a client whose start failed has left behind
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     async def append(self, batch: Sequence[NewRecord]) -> list[Position]:
         from aiokafka import AIOKafkaProducer
