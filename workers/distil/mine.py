@@ -161,6 +161,18 @@ def rank_deviations(values: Floats) -> Ints:
     return midranks(values) - (len(values) + 1)
 
 
+def outcome_deviations(values: Floats, metric: Metric) -> Ints:
+    """The deviations by which a metric's outcomes are searched.
+
+    Numbers are ranked in steps of what is material for the metric: values less than a step apart mostly tie. Otherwise a cost that
+    rises by a hundredth of a basis point from small to middling sizes would hide the whole points that it rises by at the top.
+    """
+    if metric.binary:
+        return rate_deviations(values)
+    step = max(metric.floor, metric.ratio * abs(float(np.median(values))))
+    return rank_deviations(np.floor(values / step) if step > 0 else values)
+
+
 def rate_deviations(values: Floats) -> Ints:
     """0/1 outcomes less their mean, times n: whole numbers that sum to zero."""
     positives = round(float(values.sum()))
@@ -251,8 +263,7 @@ def explore(view: View, metric: Metric, found: Selectors) -> list[Candidate]:
     least = min_support(len(view))
     if not found.conditions:
         return []
-    outcome = view.metrics[metric.name]
-    deviations = rate_deviations(outcome) if metric.binary else rank_deviations(outcome)
+    deviations = outcome_deviations(view.metrics[metric.name], metric)
     candidates: dict[tuple[Condition, ...], Candidate] = {}
     for _ in range(ROUNDS):
         chosen = _best(found, deviations, least, floor(metric))

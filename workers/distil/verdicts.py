@@ -36,7 +36,7 @@ import numpy as np
 from schemas.claims import Claim, Condition, Evidence
 from workers.distil.confirm import Rule
 from workers.distil.evidence import Comparison, compare, compare_rows
-from workers.distil.mine import floor, rank_deviations, rate_deviations, strength, threshold_cuts
+from workers.distil.mine import floor, outcome_deviations, strength, threshold_cuts
 from workers.distil.observations import View
 from workers.metrics import METRICS, Metric
 
@@ -251,8 +251,7 @@ def _best_cut(view: View, condition: Condition, metric: Metric, sign: int) -> fl
     column = view.numbers.get(condition.feature)
     if column is None or not len(view):
         return None
-    outcome = view.metrics[metric.name]
-    deviations = rate_deviations(outcome) if metric.binary else rank_deviations(outcome)
+    deviations = outcome_deviations(view.metrics[metric.name], metric)
     best, chosen = 0.0, None
     for cut in threshold_cuts(condition.feature, column[~np.isnan(column)]):
         covered = column >= cut if condition.op == ">=" else column < cut

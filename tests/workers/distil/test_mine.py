@@ -162,3 +162,15 @@ def test_bins_keep_the_order_of_values_and_the_unknown_apart(cells: list[float |
     assert (np.diff(labels[known][order]) >= 0).all()
     if known.any() and not known.all():
         assert labels[~known].min() > labels[known].max()
+
+
+def test_what_is_material_is_found_under_what_is_not() -> None:
+    """Costs rise with size throughout, by hundredths of a basis point; only the top tenth pays points. The claim is about those."""
+    rng = np.random.default_rng(7)
+    size = rng.uniform(0, 1, 600)
+    cost = 30 + 0.2 * size + 3.0 * (size >= 0.875) * rng.uniform(0.5, 1, 600) + 0.01 * rng.normal(size=600)
+    view = view_of({"size": list(size)}, cost_bps=cost)
+    first = explore(view, METRICS["cost_bps"], selectors(view))[0]
+    (condition,) = first.conditions
+    assert isinstance(condition.value, float)
+    assert 0.8 < condition.value < 0.95
