@@ -39,7 +39,11 @@ class Row:
 
 
 def schema(dimension: int) -> pa.Schema:
-    """The table's columns. ``ts`` is event time in microseconds UTC; ``places`` those of ``merge.py`` as ``partition:offset``."""
+    """The table's columns. ``ts`` is event time in microseconds UTC; ``places`` those of ``merge.py`` as ``partition:offset``.
+
+    ``words`` is what full-text search reads: the sentence's bands before the reflection's exact numbers, so that "large swap, high
+    cost" is found as well as an address (``docs/recall.md`` has what that is worth).
+    """
     import pyarrow as pa
 
     text = {name: pa.string() for name in ("id", "key", "tool", "chain", "pair", "label")}
@@ -54,6 +58,7 @@ def schema(dimension: int) -> pa.Schema:
         ("retracted", pa.bool_()),
         ("reflection", pa.string()),
         ("sentence", pa.string()),
+        ("words", pa.string()),
         ("vector", pa.list_(pa.float32(), dimension)),
         ("payload", pa.binary()),
         ("places", pa.string()),
@@ -110,6 +115,7 @@ def _plain(row: Row) -> dict[str, Any]:
         "retracted": row.kept.retracted,
         "reflection": episode.reflection,
         "sentence": episode.sentence,
+        "words": f"{episode.sentence}. {episode.reflection}",
         "payload": orjson.dumps(episode.model_dump(mode="json", exclude=_OWN_COLUMN, exclude_none=True)),
         "places": " ".join(f"{one}:{at}" for one, at in row.kept.places),
         "log_partition": partition,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TEXT_LIMIT = 4000
 """Characters of a query's text that are searched for: each word costs, and nobody means more."""
-_TEXT = "reflection"
+_TEXT = "words"
 
 
 TRIES = 5
@@ -78,7 +78,7 @@ class Segment:
         return _rows(lambda: self._table.search().where(where).select(list(columns)).limit(limit))
 
     def by_text(self, text: str, where: Any, limit: int) -> list[dict[str, Any]]:
-        """The best rows by BM25 over the reflection, with ``_score``. Any text will do; text without a word finds nothing."""
+        """The best by BM25 over sentence and reflection, with ``_score``. Any text will do; one without a word finds nothing."""
         from lancedb.query import MatchQuery
 
         words = text.encode("utf-8", "replace").decode().replace("\x00", " ")[:TEXT_LIMIT]

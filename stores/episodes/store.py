@@ -142,7 +142,7 @@ class EpisodeStore:
         return to_episode(found[0]) if len(found) == 1 else None
 
     def search_text(self, text: str, wanted: EpisodeFilter = _ANY, *, limit: int = 10) -> list[Hit]:
-        """The best by BM25 over the reflections. Any text is a valid query; one without words finds nothing.
+        """The best by BM25 over sentences and reflections. Any text is a valid query; one without words finds nothing.
 
         Raises:
             ValueError: ``limit`` is not in 1 … 1000, or the filter has a moment without a zone.
