@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from schemas.export import file_name
-from schemas.topics import CHECKPOINTS, OPERATIONS, TOOLS_EXECUTED, TOPICS, Cleanup, Topic
+from schemas.topics import CHECKPOINTS, OPERATIONS, RECORDS_REJECTED, TOOLS_EXECUTED, TOPICS, Cleanup, Topic
 
 FILE = Path(__file__).parent / "asyncapi.json"
 KEYS = {
@@ -32,6 +32,16 @@ ABOUT = (
     "`toPositive(murmur2(key)) % partitions`, Kafka's default for Java clients. A record's identity is in its value; a repeated "
     "record is a duplicate and does nothing. Records that do not fit their schema go to the topic of rejected records as they came."
 )
+DEAD_LETTER_HEADERS = {
+    "dlq-topic": "where the rejected record stands",
+    "dlq-partition": "its partition",
+    "dlq-offset": "its offset",
+    "dlq-timestamp": "when it arrived, Unix ms",
+    "dlq-stage": "the stage that refused it",
+    "dlq-reason": "why, as a stable code",
+    "dlq-error": "the class of the error",
+    "dlq-attempt": "how often it was sent",
+}
 PUBLISHED_BY_OTHERS = (TOOLS_EXECUTED, OPERATIONS)
 
 
@@ -84,8 +94,10 @@ def _channel(topic: Topic) -> dict[str, Any]:
 
 
 def _message(topic: Topic) -> dict[str, Any]:
+    own = {"headers": _properties(DEAD_LETTER_HEADERS)} if topic == RECORDS_REJECTED else {}
     return {
         "name": topic.carries,
+        **own,
         "contentType": "application/json",
         "traits": [{"$ref": "#/components/messageTraits/cloudevents"}],
         "payload": {
@@ -108,6 +120,11 @@ def _headers() -> dict[str, Any]:
         "content-type": "application/json",
         "traceparent": "W3C trace context, handed on",
     }
+    return _properties(described)
+
+
+def _properties(described: dict[str, str]) -> dict[str, Any]:
+    """Headers as a schema."""
     return {"type": "object", "properties": {name: {"type": "string", "description": text} for name, text in described.items()}}
 
 

@@ -20,6 +20,7 @@ from streams.log import LogReader, NewRecord
 from streams.record import Record
 from workers.stage import Refusal
 
+ATTEMPT_HEADER = "dlq-attempt"
 _DETAIL_LENGTH = 2000
 _READ_RECORDS = 200
 
@@ -37,6 +38,7 @@ def dead_letter(record: Record, stage: str, reason: str, detail: str, error_clas
         reason=reason,
         detail=_text(detail)[:_DETAIL_LENGTH],
         error_class=error_class,
+        attempt=_attempt(record),
         first_failed_at=datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1000),
         key=record.key,
         value=record.value,
@@ -49,15 +51,35 @@ def refused(record: Record, stage: str, refusal: Refusal) -> DeadLetter:
     return dead_letter(record, stage, refusal.reason, refusal.detail, "Refusal")
 
 
+def _attempt(record: Record) -> int:
+    """1, or what a record that was sent again says (``streams/replay.py``)."""
+    told = record.header(ATTEMPT_HEADER) or ""
+    return max(1, int(told)) if told.isascii() and told.isdigit() and len(told) < 6 else 1
+
+
 def _text(detail: str) -> str:
     """Error messages may quote half a character; a letter is UTF-8."""
     return detail.encode("utf-8", "backslashreplace").decode()
 
 
 def dead_letter_record(letter: DeadLetter) -> NewRecord:
-    """The letter as a record of the topic of rejected records, under the original key."""
+    """The letter as a record of the topic of rejected records, under the original key.
+
+    Where it comes from and why stands in ``dlq-`` headers, too: a tool that knows headers need not read the value.
+    """
     headers = event_headers(RECORDS_REJECTED, letter.id, letter.timestamp_ms, source=letter.stage)
-    return NewRecord(RECORDS_REJECTED.name, letter.key, letter.to_wire(), headers)
+    origin = {
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "timestamp": letter.timestamp_ms,
+        "stage": letter.stage,
+        "reason": letter.reason,
+        "error": letter.error_class,
+        "attempt": letter.attempt,
+    }
+    marks = tuple((f"dlq-{name}", str(value).encode()) for name, value in origin.items())
+    return NewRecord(RECORDS_REJECTED.name, letter.key, letter.to_wire(), headers + marks)
 
 
 def read_dead_letter(record: Record) -> DeadLetter | None:

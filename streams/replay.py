@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 
 from schemas.dead_letters import DeadLetter
 from schemas.topics import BY_NAME
+from streams.dead_letters import ATTEMPT_HEADER
 from streams.log import LogAppender, LogError, NewRecord
 from workers.stage import Position
 
-ATTEMPT_HEADER = "dlq-attempt"
 LETTER_HEADER = "dlq-letter"
 
 
@@ -36,8 +36,7 @@ def resend(log: LogAppender, letters: Iterable[DeadLetter]) -> list[Position]:
     for letter in letters:
         if letter.topic not in BY_NAME:
             raise LogError(f"dead letter {letter.id} comes from {letter.topic}, no topic", hint="correct it and ingest it again")
-        attempts = [int(value) for name, value in letter.headers if name == ATTEMPT_HEADER and value.isdigit()]
         kept = tuple((name, value) for name, value in letter.headers if name not in (ATTEMPT_HEADER, LETTER_HEADER))
-        added = ((LETTER_HEADER, letter.id.encode()), (ATTEMPT_HEADER, str(max(attempts, default=1) + 1).encode()))
+        added = ((LETTER_HEADER, letter.id.encode()), (ATTEMPT_HEADER, str(letter.attempt + 1).encode()))
         records.append(NewRecord(letter.topic, letter.key, letter.value, kept + added, letter.partition))
     return log.append(records)

@@ -46,7 +46,10 @@ async def read_plainly(settings: Settings, document: dict[str, Any], carries: st
     channel = document["channels"][carries]
     payload = document["components"]["messages"][carries]["payload"]["schema"]["$ref"]
     validator = jsonschema.Draft202012Validator(json.loads((asyncapi.FILE.parent / payload).read_text()))
-    described = document["components"]["messageTraits"]["cloudevents"]["headers"]["properties"]
+    described = {
+        *document["components"]["messageTraits"]["cloudevents"]["headers"]["properties"],
+        *document["components"]["messages"][carries].get("headers", {}).get("properties", {}),
+    }
     consumer = AIOKafkaConsumer(bootstrap_servers=settings.broker.removeprefix("kafka://"), enable_auto_commit=False)
     await consumer.start()
     try:
@@ -57,7 +60,7 @@ async def read_plainly(settings: Settings, document: dict[str, Any], carries: st
         while left:
             for record in [record for share in (await consumer.getmany(timeout_ms=200)).values() for record in share]:
                 validator.validate(json.loads(record.value))
-                assert {name for name, _ in record.headers} <= described.keys()
+                assert {name for name, _ in record.headers} <= described
                 left -= 1
         return total
     finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from schemas.settings import Settings
-from schemas.topics import EPISODES_RECORDED, INSIGHTS_UPDATED, OPERATIONS, SIGNALS_RAISED, TOOLS_EXECUTED
+from schemas.topics import EPISODES_RECORDED, INSIGHTS_UPDATED, OPERATIONS, RECORDS_REJECTED, SIGNALS_RAISED, TOOLS_EXECUTED
 from streams.dead_letters import dead_letters
 from streams.embedded.driver import EmbeddedDriver
 from streams.embedded.log import EmbeddedLog
@@ -99,7 +99,10 @@ def test_dead_letters_may_be_sent_again(kafka: Settings, tmp_path: Path) -> None
         assert [(letter.reason, letter.key, letter.value) for letter in letters] == [
             (letter.reason, letter.key, letter.value) for letter in sorted(again, key=lambda letter: positions.index(at(letter)))
         ]
-        assert {dict(letter.headers)["dlq-attempt"] for letter in again} == {b"2"}
+        assert {letter.attempt for letter in letters} == {1}
+        assert {letter.attempt for letter in again} == {2}
+        marks = dict(read_all(log, RECORDS_REJECTED.name)[0].headers)
+        assert (marks["dlq-topic"], marks["dlq-stage"], marks["dlq-attempt"]) == (TOOLS_EXECUTED.name.encode(), b"episodes", b"1")
         with pytest.raises(LogError, match="no topic"):
             resend(log, [letters[0].model_copy(update={"topic": "file:trades.jsonl"})])
 
