@@ -7,6 +7,7 @@ applied, two different requests under one id may both reach the log; the first i
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -234,6 +235,8 @@ class Writing:
             caller.need(Tier.ADMIN)
         if not fields.get("event_id") and not fields.get("tx_hash"):
             fields["event_id"] = content_id("execution", caller.author, request_id)
+        if has_marks(json.dumps(execution, default=str)):
+            raise Unprocessable("it holds text that the memory handed out", hint="record what happened only", code="recalled_text")
         event = _made(ToolExecution, **{str(name): value for name, value in fields.items()})
         seen = self._log.end_offsets(RECORDS_REJECTED.name)[0]
         position = self._publish(event, caller)

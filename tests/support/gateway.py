@@ -99,7 +99,7 @@ def running_brain(folder: Path) -> Iterator[Brain]:
     embedder = WordEmbedder()
     clock = Clock(at(24 * 365))
     with ExitStack() as stack:
-        log = stack.enter_context(EmbeddedLog(folder / "log.db"))
+        log = stack.enter_context(EmbeddedLog(folder / "log.db", clock_ms=lambda: int(clock().timestamp() * 1000)))
         sinks = stack.enter_context(open_sinks(where, embedder))
         driver = stack.enter_context(EmbeddedDriver(log, stage_slots(settings, embedder, sinks)))
         stop = threading.Event()
