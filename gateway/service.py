@@ -148,6 +148,32 @@ class BrainService(Writing):
         self._handed.note(caller.author, [found.id])
         return found
 
+    def by_prefix(self, caller: Caller, prefix: str) -> Insight:
+        """The one insight whose id is ``prefix`` or begins with it.
+
+        Raises:
+            NotFound: there is none, or more than one.
+        """
+        caller.need(Tier.READ)
+        found = self._insights.find(prefix)
+        if found is None:
+            raise NotFound(
+                f"no single insight has an id that starts with {prefix!r}", hint="defi-brain insights list shows the ids"
+            )
+        return found
+
+    def least_sure(self, caller: Caller, limit: int) -> tuple[Insight, ...]:
+        """Active insights of the least confidence, the least sure first."""
+        caller.need(Tier.READ)
+        found: list[Insight] = []
+        cursor: str | None = None
+        while True:
+            page = self._insights.list(limit=_PAGE, cursor=cursor)
+            found = [*found, *page.items][-limit:]
+            cursor = page.cursor
+            if cursor is None:
+                return tuple(reversed(found))
+
     def history(self, caller: Caller, insight_id: str) -> tuple[HistoryEntry, ...]:
         """Every operation on an insight; a forgotten one's has no words.
 

@@ -4,7 +4,22 @@ from __future__ import annotations
 
 import click
 
-from gateway.cli import dlq, episodes, health, insights, kafka, keys, mcp, run, serve, settings, signals, simulate
+from gateway.cli import (
+    confidence,
+    directives,
+    dlq,
+    episodes,
+    health,
+    insights,
+    kafka,
+    keys,
+    mcp,
+    run,
+    serve,
+    settings,
+    signals,
+    simulate,
+)
 from gateway.process import settle
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -41,6 +56,8 @@ for command in (
     kafka.worker,
     kafka.replay,
     kafka.mirror,
+    confidence.confidence,
+    directives.directives,
     keys.keys,
     serve.serve,
     mcp.mcp,

@@ -1,9 +1,10 @@
-"""The command line with an embedder that needs no model: for tests that start it as a process."""
+"""The command line with an embedder that needs no model: as a process (``python -m``), or for a while in this one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from unittest.mock import patch
 
 import gateway.brain
 import gateway.composition
@@ -18,8 +19,13 @@ def slim(settings: Settings) -> Iterator[WordEmbedder]:
     yield WordEmbedder()
 
 
-gateway.composition.open_embedder = slim  # type: ignore[assignment]
-gateway.brain.open_embedder = slim  # type: ignore[assignment]
+@contextmanager
+def installed() -> Iterator[None]:
+    """Commands that run inside use it."""
+    with patch.object(gateway.composition, "open_embedder", slim), patch.object(gateway.brain, "open_embedder", slim):
+        yield
+
 
 if __name__ == "__main__":
-    main()
+    with installed():
+        main()

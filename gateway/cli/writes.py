@@ -1,0 +1,57 @@
+"""How commands write: as the operator on this machine, by an operation in the log, waited for where somebody applies it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from gateway.cli.output import fail, print_json
+from gateway.settings import load_settings
+
+if TYPE_CHECKING:
+    from gateway.keys import Caller
+    from gateway.service import BrainService
+    from gateway.views import WriteView
+
+WAIT_S = 20.0
+
+
+@contextmanager
+def operator(arguments: dict[str, str | None], *, writing: bool) -> Iterator[tuple[BrainService, Caller]]:
+    """The service and the operator. For a write the pipeline runs here, unless it runs elsewhere."""
+    from gateway.brain import open_service
+    from gateway.keys import Caller, Tier
+
+    with open_service(load_settings(**arguments), pipeline=writing) as service:
+        yield service, Caller("operator", Tier.ADMIN)
+
+
+def write(
+    arguments: dict[str, str | None], as_json: bool, work: Callable[[BrainService, Caller, str], WriteView], done: str
+) -> None:
+    """Send a write, wait until it is applied, and say so; exit code 1 when it is refused."""
+    with operator(arguments, writing=True) as (service, who):
+        told = work(service, who, str(uuid.uuid4()))
+    if told.state == "refused":
+        fail(f"refused: {told.reason}: {told.detail}")
+    if as_json:
+        print_json(told.model_dump(mode="json"))
+    elif told.state == "pending":
+        click.echo("it is in the log, and not applied yet: see defi-brain status", err=True)
+    else:
+        confidence = "" if told.confidence is None else f", confidence {told.confidence:.2f}"
+        click.echo(f"{done}: {told.insight_id}{confidence}")
+
+
+def found(service: BrainService, who: Caller, prefix: str) -> str:
+    """The id that a prefix stands for."""
+    from gateway.errors import NotFound
+
+    try:
+        return service.by_prefix(who, prefix).id
+    except NotFound as error:
+        fail(str(error), error.hint)
