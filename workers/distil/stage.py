@@ -4,6 +4,9 @@ Order of things for one record, and nothing but records moves anything: admit by
 it alarms, put the observation into its window, close the key's windows that are complete, then the windows of keys that have
 fallen silent. An operation is dated with the end of the window that it came from and identified by its insight, its kind and
 its evidence, so a replay emits the same.
+
+Episodes are clustered by their record key, ``tool:chain:pair``, exactly; inside a key conditions tell them apart, not the
+distance of their sentences, so vectors are no part of the state.
 """
 
 from __future__ import annotations
@@ -140,7 +143,7 @@ class DistilStage:
                 raise ValueError(f"version {plain['version']}, this reads {STATE_VERSION}")
             clock = PartitionClock.from_plain(plain["clock"])
             keys = {key: KeyState.from_plain(key, one, self._limit) for key, one in plain["keys"].items()}
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"not a state of the distil stage: {error}") from None
         self._partition, self._keys = clock, keys
 
