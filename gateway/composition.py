@@ -166,6 +166,7 @@ def open_pipeline(settings: Settings, on_progress: Callable[[Progress], None] | 
     """
     with ExitStack() as stack:
         log = stack.enter_context(open_log(settings, create=True))
+        log.lead().close()  # who runs this log's stages also writes its stores: say the former, of which callers know what to do
         embedder = stack.enter_context(open_embedder(settings))
         sinks = stack.enter_context(open_sinks(layout(settings), embedder))
         driver = EmbeddedDriver(

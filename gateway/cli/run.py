@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ from gateway.process import settle_for_stores
 from gateway.settings import load_settings
 from schemas.errors import BrainError
 from schemas.settings import Settings
+
+PATIENCE_S = 60.0
+"""How long a running pipeline may stand still before ``ingest`` stops waiting for it."""
 
 if TYPE_CHECKING:
     from schemas.insights import Insight
@@ -97,16 +101,22 @@ def see_through(settings: Settings, log: EmbeddedLog) -> Live:
 
 
 def _wait_for_up(log: EmbeddedLog) -> None:
-    """Until the process that runs the stages has read everything; it may stop in between, which is an error."""
+    """Until the process that runs the stages has read everything; it may stop in between, which is an error.
+
+    A stage that reads without writing moves its lag and nothing else, so the lags are what is watched.
+    """
     progress = Progress()
+    before, moved_at = -1, time.monotonic()
     while waiting := sum(lag.records for lag in log.lags() if lag.kind == "stage"):
         progress.show(f"waiting for the running pipeline: {waiting} records to go")
-        seen = log.changes()
-        if log.wait(seen, 30.0) == seen:
+        if waiting != before:
+            before, moved_at = waiting, time.monotonic()
+        elif time.monotonic() - moved_at > PATIENCE_S:
             raise BrainError(
-                f"the running pipeline (process {log.driver_pid()}) has not moved for 30 s; {waiting} records wait in the log",
+                f"the running pipeline (process {log.driver_pid()}) has not moved for {PATIENCE_S:.0f} s; {waiting} records wait",
                 hint="see defi-brain status; the records are safe and are taken up when it goes on",
             )
+        log.wait(log.changes(), 0.1)
     progress.clear()
 
 
