@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import httpx
-import pytest
+import httpx2 as httpx
+from click.testing import CliRunner
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from gateway.cli import main
 from gateway.keys import KeyStore, Tier
+from tests.support import slim_cli
 from tests.support.sqlite import START
 
 ERAS = ("legacy", "auto")
@@ -30,14 +32,13 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
 
 
-@pytest.mark.parametrize("era", ERAS)
-def test_over_stdio(tmp_path: Path, era: str) -> None:
-    """A client that starts the command on an empty folder can write and recall at once."""
+def test_over_stdio(tmp_path: Path) -> None:
+    """A client that starts the command on an empty folder can write and recall at once. The other era is in docs/mcp.md."""
     arguments = ["-m", SLIM, "--data-dir", str(tmp_path / "data"), "mcp", "--author", "desk"]
     parameters = StdioServerParameters(command=sys.executable, args=arguments, env=environment())
 
     async def main() -> None:
-        async with Client(stdio_client(parameters), mode=era) as client:
+        async with Client(stdio_client(parameters), mode="legacy") as client:
             note = await client.call_tool("remember", {"request_id": "1", "text": "The okapi pool is thin."})
             assert note.structured_content is not None
             assert (note.structured_content["state"], note.structured_content["event"]) == ("applied", "new")
@@ -123,6 +124,7 @@ def test_over_http_beside_the_api(tmp_path: Path) -> None:
 
 
 def test_a_remote_address_has_to_be_meant(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", SLIM, "--data-dir", str(tmp_path), "serve", "--host", "0.0.0.0", "--port", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
-    assert (done.returncode, "--allow-remote" in done.stderr) == (1, True)
+    with slim_cli.installed():
+        for command in (["serve"], ["mcp", "--http"]):
+            done = CliRunner().invoke(main, ["--data-dir", str(tmp_path), *command, "--host", "0.0.0.0", "--port", "0"])
+            assert (done.exit_code, "--allow-remote" in done.stderr) == (1, True)
