@@ -52,6 +52,7 @@ lint: install-dev
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m schemas.export --check
+	@$(BIN)/python -m schemas.asyncapi --check
 
 bench: install-dev
 	@$(BIN)/python -m bench
@@ -59,9 +60,11 @@ bench: install-dev
 lock: $(VENV)/bin/python
 	@$(BIN)/uv pip compile pyproject.toml --group build $(LOCK) -o requirements/runtime.txt
 	@$(BIN)/uv pip compile pyproject.toml --group dev --all-extras $(LOCK) -c requirements/runtime.txt -o requirements/dev.txt
+	@$(BIN)/uv pip compile pyproject.toml --group build --extra kafka $(LOCK) -c requirements/runtime.txt -o requirements/kafka.txt
 
 schemas: install
 	@$(BIN)/python -m schemas.export
+	@$(BIN)/python -m schemas.asyncapi
 
 clean:
 	@rm -rf $(VENV) .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
