@@ -87,17 +87,19 @@ def open_service(settings: Settings, *, pipeline: bool = True, clock: Callable[[
     with ExitStack() as stack:
         state: Callable[[], PipelineState] = lambda: "elsewhere"  # noqa: E731
         embedder: Embedder | None = None
+        log: Log | None = None
         if pipeline and not settings.on_kafka:
             try:
                 opened = stack.enter_context(open_pipeline(settings))
             except DriverBusy:
                 pass
             else:
-                embedder = cast(Embedder, opened.embedder)
+                log, embedder = opened.log, cast(Embedder, opened.embedder)
                 running = _Running(opened)
                 stack.callback(running.stop)
                 state = lambda: running.state  # noqa: E731
-        log: Log = stack.enter_context(KafkaLog(settings)) if settings.on_kafka else stack.enter_context(open_log(settings))
+        if log is None:
+            log = stack.enter_context(KafkaLog(settings)) if settings.on_kafka else stack.enter_context(open_log(settings))
         if embedder is None:
             embedder = cast(Embedder, stack.enter_context(open_embedder(settings)))
         insights = stack.enter_context(open_insights(settings))

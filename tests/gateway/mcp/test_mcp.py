@@ -167,23 +167,24 @@ HOSTILE: tuple[Any, ...] = (
 )
 
 
-@pytest.mark.parametrize("era", ERAS)
-def test_hostile_arguments_are_errors_and_never_faults(brain: Brain, era: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Every argument of every tool with each of these; a fault would be logged as an unexpected exception."""
+@pytest.mark.parametrize(("era", "caller"), [("legacy", READER), ("auto", AGENT)], ids=ERAS)
+def test_hostile_arguments_are_errors_and_never_faults(
+    brain: Brain, era: str, caller: Caller, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every argument of every tool with each of these; a fault's answer names the tool and nothing else, and is logged."""
     brain.publish(add(f"host-{era}"))
     before = len(brain.insights.history(f"host-{era}"))
 
     async def main() -> int:
         calls = 0
-        async with connected(brain, era, READER) as client:
+        async with connected(brain, era, caller) as client:
             for tool in (await client.list_tools()).tools:
-                fine = {"request_id": "r", "query": "x", "text": "t", "insight_id": f"host-{era}", "memory_id": f"host-{era}"}
-                fine |= {"feedback_type": "goal_adjustment", "used": ["a"], "execution": swap(), "confidence": 0.5, "reason": "r"}
                 known = tool.input_schema["properties"]
-                base = {name: value for name, value in fine.items() if name in known}
+                base = {name: value for name, value in FINE.items() if name in known}
+                base |= {name: f"host-{era}" for name in ("insight_id", "memory_id") if name in known}
                 for name in known:
                     for value in HOSTILE:
-                        result = await client.call_tool(tool.name, base | {name: value})
+                        result = await client.call_tool(tool.name, base | {"request_id": f"h{calls}", name: value})
                         calls += 1
                         for part in result.content if result.is_error else ():
                             assert part.text != f"Error executing tool {tool.name}", (name, value)
@@ -191,7 +192,21 @@ def test_hostile_arguments_are_errors_and_never_faults(brain: Brain, era: str, c
 
     assert anyio.run(main) > 1000
     assert not [record for record in caplog.records if "unexpected" in record.getMessage()]
-    assert len(brain.insights.history(f"host-{era}")) == before
+    brain.settle()
+    written = len(brain.insights.history(f"host-{era}")) - before
+    assert (written == 0) == (caller is READER)
+
+
+FINE: dict[str, Any] = {
+    "query": "x",
+    "text": "t",
+    "feedback_type": "goal_adjustment",
+    "used": ["a"],
+    "execution": swap(agent_id="agent"),
+    "confidence": 0.5,
+    "reason": "r",
+    "wait": False,
+}
 
 
 def test_nobody_sees_what_another_was_answered(brain: Brain) -> None:

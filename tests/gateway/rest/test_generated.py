@@ -27,11 +27,11 @@ def records(brain: Brain) -> int:
 
 
 def test_whatever_is_sent_the_answer_is_one_that_the_document_names(brain: Brain) -> None:
-    answers = fuzz(app_of(brain), brain.key("fuzz", Tier.ADMIN), 8)
+    answers = fuzz(app_of(brain), brain.key("fuzz", Tier.ADMIN), 5)
     assert answers.failures == []
-    assert answers.sent > 200
-    assert answers.statuses[200] > 30
-    assert answers.statuses[422] > 30
+    assert answers.sent > 150
+    assert answers.statuses[200] > 20
+    assert answers.statuses[422] > 20
     assert max(answers.statuses) < 500
     brain.settle()
     assert brain.service.stats(READER).pipeline == "here"
@@ -40,8 +40,8 @@ def test_whatever_is_sent_the_answer_is_one_that_the_document_names(brain: Brain
 def test_whatever_a_reader_or_a_stranger_sends_nothing_is_written(brain: Brain) -> None:
     brain.settle()
     before = records(brain)
-    reader = fuzz(app_of(brain), brain.key("reader", Tier.READ), 3, 7)
-    stranger = fuzz(app_of(brain), "dbk_000000000000_" + "A" * 43, 2, 9)
+    reader = fuzz(app_of(brain), brain.key("reader", Tier.READ), 2, 7)
+    stranger = fuzz(app_of(brain), "dbk_000000000000_" + "A" * 43, 1, 9)
     assert set(stranger.statuses) <= {401, 404, 405}
     assert not {202, 409} & set(reader.statuses)
     assert reader.statuses[403] > 10
