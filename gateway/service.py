@@ -186,6 +186,11 @@ class BrainService(Writing):
             raise NotFound(f"there is no insight {insight_id!r}", hint="search or list to get ids")
         return entries
 
+    def traces(self, caller: Caller, insight_id: str, words: str = "") -> dict[str, int]:
+        """Where anything of an insight is left, by place; for a forgotten one all zeros prove that it is gone."""
+        caller.need(Tier.ADMIN)
+        return self._insights.traces(insight_id, words)
+
     # --- episodes and signals
 
     def search_episodes(self, caller: Caller, text: str, wanted: EpisodeFilter, limit: int = 10) -> Sequence[EpisodeHit]:

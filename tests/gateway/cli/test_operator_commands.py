@@ -73,3 +73,19 @@ def test_directives(data: Path) -> None:
     assert "expires after" in run(data, "directives", "submit", "x", "--expires", "2001-01-01T00:00:00Z", code=1).stderr
     with InsightStore.open(data / "defi-brain.db") as store:
         assert {entry.author for entry in store.history(made["insight_id"])} == {"operator"}
+
+
+def test_forgetting_shows_that_nothing_is_left(data: Path) -> None:
+    run(data, "directives", "submit", "Only xylophone pools.")
+    (made,) = [one["id"] for one in run(data, "directives", "list", "--json")["directives"] if "xylophone" in one["text"]]
+    before = run(data, "forget", made, "--dry-run", "--json")["left"]
+    assert all(before[place] for place in ("rows", "documents", "text", "vectors"))
+    with slim_cli.installed():
+        asked = CliRunner().invoke(main, ["--data-dir", str(data), "forget", made], input="n\n")
+    assert asked.exit_code == 1
+    assert run(data, "forget", made, "--dry-run", "--json")["left"] == before
+    after = run(data, "forget", made, "--yes", "--json")["left"]
+    assert not any(count for place, count in after.items() if place != "announcements")
+    assert "xylophone" not in run(data, "directives", "list", "--all").stdout
+    again = run(data, "forget", made, "--yes", code=1)
+    assert "forgotten" in again.stderr
