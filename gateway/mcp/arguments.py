@@ -5,9 +5,9 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Annotated
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
-from gateway.rest.bodies import MAX_QUERY, InsightId, Key, Reason, RequestId, Words
+from gateway.rest.bodies import MAX_QUERY, InsightId, Key, Reason, RequestId, When, Words
 from schemas.claims import Category
 
 RequestIdArgument = Annotated[
@@ -20,9 +20,9 @@ Pair = Annotated[str | None, Field(max_length=256, description="only of this mar
 Regime = Annotated[str | None, Field(max_length=64, description="the market regime you are in; memories of it are preferred")]
 Categories = Annotated[list[Category] | None, Field(max_length=13, description="only insights of these categories")]
 MinConfidence = Annotated[Decimal | None, Field(ge=0, le=1, description="only insights that are at least this sure")]
-Since = Annotated[AwareDatetime | None, Field(description="only what happened from then on, with a time zone")]
-Until = Annotated[AwareDatetime | None, Field(description="only what happened before then, with a time zone")]
-AsOf = Annotated[AwareDatetime | None, Field(description="answer with what was known at that time")]
+Since = Annotated[When | None, Field(description="only what happened from then on, with a time zone")]
+Until = Annotated[When | None, Field(description="only what happened before then, with a time zone")]
+AsOf = Annotated[When | None, Field(description="answer with what was known at that time")]
 Few = Annotated[int | None, Field(ge=1, le=100, description="at most so many")]
 Why = Annotated[Reason, Field(description="why, for who reads the history")]
 OfInsight = Annotated[InsightId, Field(description="the insight's id")]

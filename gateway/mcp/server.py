@@ -11,13 +11,12 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp_types import ToolAnnotations
-from pydantic import AwareDatetime
 
 from gateway.errors import Gone, NotFound
 from gateway.keys import Caller
 from gateway.mcp import arguments as a
 from gateway.mcp.results import DirectivesResult, EpisodesResult, InsightsResult, MemoryResult, episode_hit, recall_view
-from gateway.rest.bodies import InsightId, Key, Share
+from gateway.rest.bodies import InsightId, Key, Share, When
 from gateway.rest.reads import episode_plain
 from gateway.service import LEARNED, BrainService
 from gateway.views import BriefingView, RecallView, StatsView, WriteView, insight_view
@@ -292,7 +291,7 @@ def _correcting(server: MCPServer[Any], face: Face) -> None:
         text: a.Said,
         feedback_type: FeedbackType,
         priority: Priority = "medium",
-        expires_at: AwareDatetime | None = None,
+        expires_at: When | None = None,
         reason: a.Why = "",
         wait: bool = True,
     ) -> WriteView:

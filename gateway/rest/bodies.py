@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from schemas.claims import Category
 from schemas.insights import FeedbackType, Priority
+from schemas.types import moment
 from schemas.usage import MemoryId
 from stores.recall.filters import EVERY_KIND, RecallFilters
 from stores.recall.memories import Kind
@@ -28,6 +30,16 @@ def _storable(text: str) -> str:
     return text
 
 
+def _moment(value: Any) -> datetime:
+    """Text only: a bare number, or "2026", would be read as seconds of 1970."""
+    if isinstance(value, datetime):
+        return moment(value)[0]
+    if not isinstance(value, str):
+        raise ValueError("a time is text, RFC 3339 with a zone: 2026-01-01T00:00:00Z")
+    return moment(value)[0]
+
+
+When = Annotated[datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})]
 Words = Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(_storable)]
 Reason = Annotated[str, Field(max_length=1900), AfterValidator(_storable)]
 Key = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_storable)]
@@ -50,8 +62,8 @@ class Filters(Body):
     categories: frozenset[Category] = frozenset()
     regime: str | None = Field(None, max_length=64)
     min_confidence: Share | None = None
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
+    since: When | None = None
+    until: When | None = None
     include_simulated: bool = True
 
     def wanted(self) -> RecallFilters:
@@ -65,8 +77,8 @@ class RecallBody(Body):
     query: str = Field(max_length=MAX_QUERY, examples=["large swap on a thin pool"])
     filters: Filters = Filters()
     limit: int | None = Field(None, ge=1, le=100)
-    now: AwareDatetime | None = None
-    as_of: AwareDatetime | None = None
+    now: When | None = None
+    as_of: When | None = None
     regime: str | None = Field(None, max_length=64)
 
 
@@ -97,7 +109,7 @@ class DirectiveBody(Body):
     text: Words
     feedback_type: FeedbackType
     priority: Priority = "medium"
-    expires_at: AwareDatetime | None = None
+    expires_at: When | None = None
     reason: Reason = ""
 
 

@@ -9,9 +9,8 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import AwareDatetime
 
-from gateway.rest.bodies import RecallBody
+from gateway.rest.bodies import RecallBody, When
 from gateway.rest.guards import Reader
 from gateway.rest.problems import documented
 from gateway.service import BrainService
@@ -184,8 +183,8 @@ def search_episodes(
     pair: Some = None,
     regime: Some = None,
     failed: bool | None = None,
-    since: AwareDatetime | None = None,
-    until: AwareDatetime | None = None,
+    since: When | None = None,
+    until: When | None = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
 ) -> EpisodeHitsView:
     """Episodes by words and by meaning."""
@@ -229,8 +228,8 @@ def signals(
     level: Literal["pair", "tool", "global"] | None = None,
     key: Some = None,
     metric: Some = None,
-    since: AwareDatetime | None = None,
-    until: AwareDatetime | None = None,
+    since: When | None = None,
+    until: When | None = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
@@ -243,7 +242,7 @@ def signals(
 
 @router.get("/directives", response_model=DirectivesView, responses=documented() | NOT_MODIFIED)
 def directives(
-    request: Request, caller: Reader, key: Some = None, include_ended: bool = False, now: AwareDatetime | None = None
+    request: Request, caller: Reader, key: Some = None, include_ended: bool = False, now: When | None = None
 ) -> Response:
     """Directives in force, the high priority first."""
     found = service_of(request).directives(caller, now=now, key=key, include_ended=include_ended)
