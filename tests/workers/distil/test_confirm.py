@@ -9,9 +9,10 @@ import pytest
 
 from schemas.claims import Condition
 from tests.support.toy_market import autoregressive
+from workers.distil import confirm, mine
 from workers.distil.confirm import Finding, Halves, Rule, discover, superseded
 from workers.distil.evidence import STRETCHES, compare, held_fixed, steady
-from workers.distil.mine import strata
+from workers.distil.mine import outcome_deviations, search, selectors, strata
 from workers.distil.observations import Observation, Observations, View
 from workers.metrics import METRICS
 
@@ -92,13 +93,47 @@ def test_an_interaction_is_one_claim_and_its_parents_are_none() -> None:
 
 
 def test_a_main_effect_is_not_dressed_up_with_noise() -> None:
-    for seed in range(4):
-        table = Table(700, 40 + seed)
+    """Among ten flags that mean nothing, some improve on the true one by chance, in the half that proposes."""
+    for seed in range(8):
+        table = Table(360, 40 + seed)
         stable = table.flag("stable", 0.5)
-        table.flag("busy", 0.5)
-        table.number("size")
-        table.metrics["cost_bps"] = 30 + 3.0 * stable + np.exp(table.rng.normal(size=700))
+        for i in range(10):
+            table.flag(f"noise_{i}", 0.6)
+        table.metrics["cost_bps"] = 30 + 2.0 * stable + np.exp(table.rng.normal(size=360))
         assert said(find(table.view())) == [(["stable==True"], 1)]
+
+
+@pytest.mark.parametrize(("interaction", "better"), [(True, True), (False, False)])
+def test_a_refinement_must_matter_inside_each_of_its_parents(interaction: bool, better: bool) -> None:
+    table = Table(600, 15)
+    stable, busy = table.flag("stable", 0.5), table.flag("busy", 0.5)
+    table.metrics["cost_bps"] = 30 + 3.0 * (stable & busy if interaction else stable) + np.exp(table.rng.normal(size=600))
+    both = tuple(Condition(feature=name, op="==", value=True) for name in ("busy", "stable"))
+    view = table.view()
+    assert confirm._better_than_parents(view, Rule("cost_bps", both), METRICS["cost_bps"], 1) is better
+    found = selectors(view)
+    deviations = outcome_deviations(view.metrics["cost_bps"], METRICS["cost_bps"])
+    (pair,) = [group for group in search(found, deviations, top=50) if len(group.members) == 2]
+    assert all(mine._improves(found, deviations, pair, parent) for parent in pair.members) is better
+
+
+def test_significance_is_asked_for_at_the_alpha_that_may_be_spent() -> None:
+    table = Table(300, 13)
+    stable = table.flag("stable", 0.5)
+    table.metrics["cost_bps"] = 30 + 1.2 * stable + np.exp(0.5 * table.rng.normal(size=300))
+    view = table.view()
+    (finding,) = find(view, alpha=0.01)
+    assert finding.q <= 0.01
+    assert find(view, alpha=finding.q / 2) == []
+
+
+def test_what_only_differs_between_times_is_no_finding() -> None:
+    """Twice the flag was on while costs were high, and off while they were low: two times, not two hundred episodes."""
+    table = Table(500, 14)
+    early = np.arange(500) % 250 < 110
+    table.features["flag"] = [bool(x) for x in early]
+    table.metrics["cost_bps"] = 30 + 3.0 * early + table.rng.normal(size=500)
+    assert find(table.view()) == []
 
 
 def test_of_proxies_one_is_kept_and_a_believed_one_silences_the_others() -> None:
