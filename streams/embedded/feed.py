@@ -14,23 +14,12 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from schemas.codec import ContractError, decode
 from schemas.topics import Topic
+from streams.batch import Fed, decoded
 from streams.embedded.log import EmbeddedLog
 from streams.log import Partition
-from streams.record import Record
-from workers.stage import Delivery, Position
 
 SHELF_RECORDS = 512
-
-
-@dataclass(frozen=True, slots=True)
-class Fed:
-    """A record with what it decoded to: a delivery, or the reason why not."""
-
-    record: Record
-    delivery: Delivery | None
-    error: ContractError | None
 
 
 @dataclass(slots=True)
@@ -69,7 +58,7 @@ class Feed:
         return taken
 
     def _read(self, topic: Topic, partition: int, offset: int, limit: int) -> list[Fed]:
-        return [_decoded(topic, record) for record in self._log.read(topic.name, partition, offset, limit)]
+        return [decoded(topic, record) for record in self._log.read(topic.name, partition, offset, limit)]
 
     def _off_the_shelf(self, shelf: _Shelf, offset: int, limit: int) -> list[Fed]:
         taken: list[Fed] = []
@@ -87,12 +76,3 @@ class Feed:
             shelf.held[fed.record.offset] = (fed, readers)
         for offset in list(shelf.held)[: max(0, len(shelf.held) - self._shelf_records)]:
             del shelf.held[offset]
-
-
-def _decoded(topic: Topic, record: Record) -> Fed:
-    try:
-        message = decode(topic.carries, record.value)
-    except ContractError as error:
-        return Fed(record, None, error)
-    position = Position(record.topic, record.partition, record.offset)
-    return Fed(record, Delivery(position, record.key, message, record.timestamp_ms), None)

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from schemas.errors import BrainError
 from schemas.topics import Topic
-from streams.dead_letters import dead_letter, dead_letter_record, refused
-from streams.embedded.feed import Fed, Feed
+from streams.batch import Fed, accounted, checked
+from streams.embedded.feed import Feed
 from streams.embedded.lease import DriverLease
 from streams.embedded.log import EmbeddedLog
 from streams.embedded.tallies import StageTally
@@ -33,10 +32,6 @@ LOGGER = logging.getLogger(__name__)
 Hook = Callable[[str, str], None]
 """Called with a stage's name and a step of the commit protocol: ``handled``, ``in-transaction``, ``committed``, ``snapshot``,
 ``relay-in-transaction``, ``relay-appended``, ``relay-marked``. Tests end the process there."""
-
-
-class StageBroken(BrainError):
-    """A stage did not keep to its contract: a fault of the program, not of the data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +103,6 @@ class StageWorker:
         self.busy = True
         self.in_hand = 0
         """Records taken from the log and not committed yet. Other threads may look at it."""
-        self._outputs = frozenset(topic.name for topic in self._stage.outputs)
         self._batch = slot.batch or batch_records
         self._checkpoint = checkpoint_records
         self._on_progress = on_progress
@@ -217,7 +211,7 @@ class StageWorker:
         outcomes = self._handle(batch)
         handled = time.perf_counter()
         self._reached(self.name, "handled")
-        tally, letters = self._account(batch, outcomes)
+        tally, letters = accounted(self.name, batch, outcomes)
         emissions = [emission for outcome in outcomes for emission in outcome.emissions]
         records = [*(to_record(emission, self.name) for emission in emissions), *letters]
         offsets = self._feed_on(batch)
@@ -232,45 +226,13 @@ class StageWorker:
     def _handle(self, batch: list[Fed]) -> list[Outcome]:
         deliveries = [fed.delivery for fed in batch if fed.delivery is not None]
         if not self._stages:
-            return [self._checked(self._stage.handle(deliveries), deliveries)] if deliveries else []
+            return [checked(self._stage, self._stage.handle(deliveries), deliveries)] if deliveries else []
         shares: dict[int, list[Delivery]] = {}
         for delivery in deliveries:
             shares.setdefault(delivery.position.partition, []).append(delivery)
-        return [self._checked(self._stages[partition].handle(share), share) for partition, share in shares.items()]
-
-    def _checked(self, outcome: Outcome, deliveries: Sequence[Delivery]) -> Outcome:
-        answered = outcome.processed + outcome.duplicates + outcome.late + len(outcome.refusals)
-        if answered != len(deliveries):
-            raise StageBroken(f"{self.name} was given {len(deliveries)} records and accounts for {answered}")
-        for emission in outcome.emissions:
-            if emission.topic.name not in self._outputs:
-                raise StageBroken(f"{self.name} emitted to {emission.topic}, which is not among its outputs")
-        return outcome
-
-    def _account(self, batch: list[Fed], outcomes: Iterable[Outcome]) -> tuple[StageTally, list[NewRecord]]:
-        """The batch's counts, and a dead letter for each record that did not decode or was refused."""
-        tally = StageTally(received=len(batch))
-        letters: list[NewRecord] = []
-        for fed in batch:
-            if fed.error is not None:
-                error = fed.error
-                letter = dead_letter(fed.record, self.name, error.reason, error.detail, type(error).__name__)
-                letters.append(dead_letter_record(letter))
-                tally.put("reasons", error.reason, 1)
-        records = {fed.delivery.position: fed.record for fed in batch if fed.delivery is not None}
-        for outcome in outcomes:
-            for refusal in outcome.refusals:
-                letters.append(dead_letter_record(refused(records.pop(refusal.position), self.name, refusal)))
-                tally.put("reasons", refusal.reason, 1)
-            tally.processed += outcome.processed
-            tally.duplicates += outcome.duplicates
-            tally.late += outcome.late
-            for name, count in outcome.counts.items():
-                tally.put("counts", name, count)
-            for emission in outcome.emissions:
-                tally.put("emitted", emission.topic.name, 1)
-        tally.rejected = len(letters)
-        return tally, letters
+        return [
+            checked(self._stages[partition], self._stages[partition].handle(share), share) for partition, share in shares.items()
+        ]
 
     def _feed_on(self, batch: list[Fed]) -> dict[Partition, int]:
         """Move ``next`` behind the batch; the new offsets of the partitions it touched."""

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from schemas.errors import BrainError
 from schemas.topics import EPISODES_RECORDED, INSIGHTS_UPDATED, SIGNALS_RAISED, TOOLS_EXECUTED
+from streams.batch import StageBroken
 from streams.dead_letters import dead_letters
 from streams.embedded.driver import EmbeddedDriver, StageFailed
 from streams.embedded.feed import Feed
 from streams.embedded.log import EmbeddedLog
-from streams.embedded.worker import Progress, StageBroken, StageSlot
+from streams.embedded.worker import Progress, StageSlot
 from streams.log import DriverBusy, FencedOut, LogMismatch, NewRecord
 from streams.publisher import Publisher
 from tests.support.streams import (
