@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gateway.cli.output import plain_errors
+from gateway.cli.serve import require_gateway
 from gateway.settings import load_settings
 
 
@@ -37,6 +38,7 @@ def mcp(
     pipeline: bool,
 ) -> None:
     """Serve the memory to MCP clients until stdin ends or, over HTTP, until interrupted."""
+    require_gateway()
     from gateway.brain import open_service
     from gateway.composition import layout
     from gateway.keys import Caller, KeyStore, Tier

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import click
 
 from gateway.cli.output import plain_errors
 from gateway.settings import load_settings
+from schemas.errors import BrainError
+
+
+def require_gateway() -> None:
+    """Are the packages of the extra there?
+
+    Raises:
+        BrainError: one is not.
+    """
+    missing = [name for name in ("fastapi", "mcp", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise BrainError(f"this needs {', '.join(missing)}", hint='pip install "defi-brain[gateway]"')
 
 
 @click.command()
@@ -29,6 +43,7 @@ def serve(
     max_body: int,
 ) -> None:
     """Serve the REST API under /v1 and MCP under /mcp until interrupted. Every request needs a key: see `keys create`."""
+    require_gateway()
     from gateway.brain import open_service
     from gateway.composition import layout
     from gateway.keys import KeyStore

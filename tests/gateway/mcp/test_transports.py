@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 import httpx2 as httpx
+import pytest
 from click.testing import CliRunner
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -128,3 +129,10 @@ def test_a_remote_address_has_to_be_meant(tmp_path: Path) -> None:
         for command in (["serve"], ["mcp", "--http"]):
             done = CliRunner().invoke(main, ["--data-dir", str(tmp_path), *command, "--host", "0.0.0.0", "--port", "0"])
             assert (done.exit_code, "--allow-remote" in done.stderr) == (1, True)
+
+
+def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.cli.serve.find_spec", lambda name: None if name == "fastapi" else True)
+    for command in ("serve", "mcp"):
+        done = CliRunner().invoke(main, ["--data-dir", str(tmp_path), command])
+        assert (done.exit_code, "defi-brain[gateway]" in done.stderr) == (1, True)
