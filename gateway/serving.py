@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import signal
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -44,11 +45,28 @@ def url_of(listener: socket.socket) -> str:
 
 
 def run(app: ASGIApp, listener: socket.socket) -> None:
-    """Serve until SIGINT or SIGTERM; streams that are open are given two seconds."""
+    """Serve until SIGINT or SIGTERM, then return; streams that are open are given two seconds.
+
+    The server raises the signal once more when it is done; here that ends the call, so that what is open gets closed.
+    """
+
+    class Asked(Exception):
+        """The signal, again."""
+
+    def again(*_: object) -> None:
+        raise Asked
+
+    before = {number: signal.signal(number, again) for number in (signal.SIGINT, signal.SIGTERM)}
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, timeout_graceful_shutdown=2, server_header=False, lifespan="on"
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    try:
+        uvicorn.Server(config).run(sockets=[listener])
+    except Asked:
+        return
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def joined(api: ASGIApp, mcp: ASGIApp) -> ASGIApp:
