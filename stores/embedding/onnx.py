@@ -19,6 +19,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,9 @@ class _Engine:
 class OnnxEmbedder:
     """Text to normalised float32 vectors with one model. Safe to share between threads.
 
-    ``threads`` are those of one inference (0: as many as this process may run on); ``batch`` is the number of texts in one.
+    ``threads`` is how many inferences run side by side (0: as many as this process has cores), each on one thread: two threads of
+    *one* inference wait for each other at every operator, so a core that the rest of the pipeline takes for a moment would hold up
+    both. ``batch`` is the number of texts in one inference.
     """
 
     def __init__(self, files: ModelFiles, *, dimension: int | None = None, threads: int = 0, batch: int = BATCH) -> None:
@@ -63,6 +66,7 @@ class OnnxEmbedder:
         self._files = files
         self._threads = threads or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
         self._batch = batch
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="embedding")
         self._lock = threading.Lock()
         self._engine: _Engine | None = None
 
@@ -90,13 +94,20 @@ class OnnxEmbedder:
         tokens = [engine.tokenizer.encode(_encodable(prefix + text)).ids for text in texts]
         order = sorted(range(len(texts)), key=lambda index: len(tokens[index]))
         runs = [order[start : start + self._batch] for start in range(0, len(order), self._batch)]
-        for run in runs:
-            result[run] = self._run(engine, [tokens[index] for index in run])
+        longest_first = runs[::-1]
+        for run, vectors in zip(longest_first, self._side_by_side(engine, tokens, longest_first), strict=True):
+            result[run] = vectors
         if len(runs) >= _RUNS_WORTH_A_RELEASE:
             release()
         if not np.isfinite(result).all():
             raise ModelError("the model gave a vector with NaN or infinity", hint="its files are damaged, or are of another model")
         return result
+
+    def _side_by_side(self, engine: _Engine, tokens: Sequence[Sequence[int]], runs: Sequence[Sequence[int]]) -> Iterable[Vectors]:
+        batches = [[tokens[index] for index in run] for run in runs]
+        if len(batches) == 1 or self._threads == 1:
+            return [self._run(engine, batch) for batch in batches]
+        return self._pool.map(lambda batch: self._run(engine, batch), batches)
 
     def _run(self, engine: _Engine, tokens: Sequence[Sequence[int]]) -> Vectors:
         """One inference over texts of about the same length."""
@@ -113,7 +124,7 @@ class OnnxEmbedder:
     def _loaded(self) -> _Engine:
         with self._lock:
             if self._engine is None:
-                self._engine = _load(self._files, self._threads)
+                self._engine = _load(self._files)
                 release()
             return self._engine
 
@@ -147,14 +158,14 @@ def _encodable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _load(files: ModelFiles, threads: int) -> _Engine:
+def _load(files: ModelFiles) -> _Engine:
     runtime = _import_runtime()
     from tokenizers import Tokenizer
 
     try:
         tokenizer = Tokenizer.from_str(read_verified(files.tokenizer, files.tokenizer_sha256).decode("utf-8"))
         model = gather_first(read_verified(files.model, files.model_sha256))
-        session = runtime.InferenceSession(model, _options(runtime, threads), providers=["CPUExecutionProvider"])
+        session = runtime.InferenceSession(model, _options(runtime), providers=["CPUExecutionProvider"])
         session._model_bytes = None  # the session holds the file's 23 MB for other providers to fall back from; there are none
     except ModelError:
         raise
@@ -180,14 +191,12 @@ def _check_form(inputs: Iterable[str], output: Any, manifest: Manifest) -> None:
         )
 
 
-def _options(runtime: Any, threads: int) -> Any:
+def _options(runtime: Any) -> Any:
     options = runtime.SessionOptions()
-    options.intra_op_num_threads = threads
+    options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.enable_cpu_mem_arena = False
     options.enable_mem_pattern = False
-    # Threads that spin while they wait make two busy processes halve each other's speed; sleeping costs an idle machine little.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
     return options
 
