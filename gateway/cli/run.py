@@ -121,7 +121,7 @@ def _wait_for_up(log: EmbeddedLog) -> None:
 
 
 @click.command()
-@click.option("--events", type=click.IntRange(100, 1_000_000), default=6000, show_default=True, help="Length of the market.")
+@click.option("--events", type=click.IntRange(100, 1_000_000), default=12_000, show_default=True, help="Length of the market.")
 @click.option("--seed", type=int, default=7, show_default=True, help="The same seed gives the same market.")
 @json_option
 @click.pass_obj
