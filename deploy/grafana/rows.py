@@ -225,7 +225,7 @@ MARKET = (
         [("sum by (level) (increase(defi_brain_drift_alarms_total{@}[1h]))", "{{level}}")], stacked=True,
     ),
     Panel(
-        "Alarms an episode", "Alert: DefiBrainDriftStorm from one a hundred.",
+        "Alarms an episode", "Alert: DefiBrainDriftStorm from one in five hundred.",
         [(
             "sum(increase(defi_brain_drift_alarms_total{@}[30m]))"
             ' / clamp_min(sum(increase(defi_brain_stage_records_total{@,stage="signals",outcome="processed"}[30m])), 1)', "share",

@@ -184,7 +184,7 @@ def test_a_drift_storm(watcher: Watcher, tmp_path: Path) -> None:
         Publisher(one.log).publish_many(restless(100))
         one.driver.run_until_idle()
         assert not watcher.firing("DefiBrainDriftStorm", instance)
-        Publisher(one.log).publish_many(restless(1200))
+        Publisher(one.log).publish_many(restless(5000))
         one.driver.run_until_idle()
         watcher.fires("DefiBrainDriftStorm", instance)
 
