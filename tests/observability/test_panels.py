@@ -109,7 +109,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
             for value, _ in GARBAGE:
                 Publisher(pipeline.log).publish_raw(TOOLS_EXECUTED, b"key", value)
             publish(pipeline, market_events(7, NORMAL + REST)[NORMAL - 50 :])
-            publish(pipeline, tuple(jumping(700)))
+            publish(pipeline, tuple(jumping(1000)))
             alarms = f'sum(defi_brain_drift_alarms_total{{instance="{address}"}})'
             until(lambda: (watcher.value(alarms) or 0) > 0, "Prometheus has seen a drift alarm")
             until(lambda: watcher.value(total) == pipeline.log.tallies()["distil"].received, "Prometheus has seen it all")
