@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from schemas.codec import ContractError, decode
 from schemas.topics import Topic
+from streams.batch import decoded
 from streams.log import LogReader
-from streams.record import Record
-from workers.stage import Delivery, Position, Stage
+from workers.stage import Delivery, Stage
 
 BATCH = 500
 
@@ -42,15 +41,6 @@ def _batches(log: LogReader, topic: Topic) -> Iterator[list[Delivery]]:
         while offset < end:
             records = log.read(topic.name, partition, offset, min(BATCH, end - offset))
             if not records:
-                return
+                break
             offset = records[-1].offset + 1
-            yield [delivery for record in records if (delivery := _deliver(topic, record)) is not None]
-
-
-def _deliver(topic: Topic, record: Record) -> Delivery | None:
-    try:
-        message = decode(topic.carries, record.value)
-    except ContractError:
-        return None
-    position = Position(record.topic, record.partition, record.offset)
-    return Delivery(position, record.key, message, record.timestamp_ms)
+            yield [fed.delivery for record in records if (fed := decoded(topic, record)).delivery is not None]
