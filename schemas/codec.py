@@ -18,7 +18,7 @@ from schemas.episodes import Episode
 from schemas.events import ToolExecution
 from schemas.insights import InsightUpdate
 from schemas.operations import OPERATION
-from schemas.signals import DriftSignal
+from schemas.signals import SIGNAL
 from schemas.usage import MemoryUsed
 
 MAX_DEPTH = 64
@@ -30,7 +30,7 @@ MAX_VALUE_BYTES = 1_000_000
 CONTRACTS: dict[str, TypeAdapter[Any]] = {
     "tool-execution": TypeAdapter(ToolExecution),
     "episode": TypeAdapter(Episode),
-    "signal": TypeAdapter(DriftSignal),
+    "signal": SIGNAL,
     "insight-operation": OPERATION,
     "insight-update": TypeAdapter(InsightUpdate),
     "memory-used": TypeAdapter(MemoryUsed),

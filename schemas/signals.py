@@ -1,13 +1,21 @@
-"""Signals: what changed in the market or in our own books. A closed union by ``kind``; more kinds join it as they are built."""
+"""Signals: what changed in the market or in our own books. A closed union by ``kind``; more kinds join it as they are built.
+
+Every kind has ``id``, ``kind``, ``level``, ``stream`` (the record key), ``key``, ``metric``, ``ts`` and ``simulated``: that is what
+stores keep columns of and what lists filter by. The rest is the kind's own.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, FiniteFloat
+from pydantic import Field, FiniteFloat, TypeAdapter, model_validator
+from pydantic_core import PydanticCustomError
 
-from schemas.base import Contract
+from schemas.base import Contract, Part
 from schemas.types import Moment, Name
+
+Share = Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
+RegimeName = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 class DriftSignal(Contract):
@@ -33,4 +41,71 @@ class DriftSignal(Contract):
     simulated: bool = False
 
 
-Signal = DriftSignal
+class RegimeState(Part):
+    """One state of a regime model.
+
+    ``mean`` and ``sd`` are of what the model observes (see :class:`RegimeModel`); ``typical`` is the series' own value at that
+    mean, in the metric's unit; ``share`` is how much of the time the chain spends there in the long run.
+    """
+
+    name: RegimeName
+    mean: FiniteFloat
+    sd: Annotated[FiniteFloat, Field(gt=0.0)]
+    typical: FiniteFloat
+    share: Share
+
+
+class RegimeModel(Part):
+    """A fitted hidden Markov model with Gaussian states, whole: the filter goes on from it without a fit.
+
+    What is observed is ``(f(value) - center) / scale``, held within the filter's bounds, where f is ``transform``. ``states`` are
+    in order, the calmest first; ``start`` and ``transition`` (row: from) are over them. ``id`` is a content id of all that.
+    ``n`` observations were fitted; ``fits`` counts the stream's fits, this one included.
+    """
+
+    id: str
+    transform: Literal["identity", "log"]
+    center: FiniteFloat
+    scale: Annotated[FiniteFloat, Field(gt=0.0)]
+    states: Annotated[tuple[RegimeState, ...], Field(min_length=1, max_length=8)]
+    start: tuple[Share, ...]
+    transition: tuple[tuple[Share, ...], ...]
+    n: int = Field(ge=1)
+    fits: int = Field(default=1, ge=1)
+
+    @model_validator(mode="after")
+    def _square(self) -> Self:
+        size = len(self.states)
+        if len(self.start) != size or [len(row) for row in self.transition] != [size] * size:
+            raise PydanticCustomError("contract_violation", "start and transition do not fit the number of states")
+        return self
+
+
+class RegimeSignal(Contract):
+    """A market's regime has changed, or its first one is known (``previous`` is absent then).
+
+    ``ts`` is when that was seen for sure, ``since`` when it had begun. ``probability`` is the filter's for ``regime`` at ``ts``.
+    ``filtered`` are the filter's probabilities of all states, in the model's order.
+    """
+
+    wire_name: ClassVar[str] = "signal"
+
+    id: str
+    kind: Literal["regime"] = "regime"
+    level: Literal["pair"] = "pair"
+    stream: str
+    key: str
+    metric: Name
+    ts: Moment
+    since: Moment
+    episode_id: str
+    previous: RegimeName | None = None
+    regime: RegimeName
+    probability: Share
+    filtered: tuple[Share, ...] = ()
+    model: RegimeModel
+    simulated: bool = False
+
+
+Signal = Annotated[DriftSignal | RegimeSignal, Field(discriminator="kind")]
+SIGNAL: TypeAdapter[DriftSignal | RegimeSignal] = TypeAdapter(Signal)

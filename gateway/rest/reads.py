@@ -225,6 +225,7 @@ def episode_plain(episode: Episode) -> Mapping[str, Any]:
 def signals(
     request: Request,
     caller: Reader,
+    kind: Literal["drift", "regime"] | None = None,
     level: Literal["pair", "tool", "global"] | None = None,
     key: Some = None,
     metric: Some = None,
@@ -233,8 +234,8 @@ def signals(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Drift alarms and other signals, the latest first."""
-    where = SignalFilter(level=level, key=key, metric=metric, since=since, until=until)
+    """Drift alarms, changes of regime and other signals, the latest first."""
+    where = SignalFilter(kind=kind, level=level, key=key, metric=metric, since=since, until=until)
     page = service_of(request).signals(caller, where, limit=limit, cursor=cursor)
     items = tuple(one.model_dump(mode="json", exclude_none=True) for one in page.items)
     return conditional(request, SignalsView(items=items, cursor=page.cursor))

@@ -93,6 +93,7 @@ INSIGHT_WHERE = """
 class SignalFilter:
     """Conditions on signals that all must hold; times are event times, from (inclusive) and until (exclusive)."""
 
+    kind: str | None = None
     level: str | None = None
     stream: str | None = None
     key: str | None = None
@@ -108,6 +109,7 @@ class SignalFilter:
             BadQuery: a time without a zone.
         """
         return {
+            "kind": self.kind,
             "level": self.level,
             "stream": self.stream,
             "key": self.key,
@@ -119,7 +121,8 @@ class SignalFilter:
 
 
 SIGNAL_WHERE = """
-    (:level IS NULL OR level = :level)
+    (:kind IS NULL OR json ->> '$.kind' = :kind)
+    AND (:level IS NULL OR level = :level)
     AND (:stream IS NULL OR stream = :stream)
     AND (:key IS NULL OR key = :key)
     AND (:metric IS NULL OR metric = :metric)
