@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, FiniteFloat, TypeAdapter, model_validator
+from pydantic import Field, FiniteFloat, StrictBool, StrictInt, TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError
 
 from schemas.base import Contract, Part
@@ -139,6 +139,26 @@ class ForgetInsight(_Operation):
     kind: Literal["FORGET"] = "FORGET"
 
 
+class TuneRecall(_Operation):
+    """An operator changes how recall scores and cuts, or takes all such changes back. It concerns no insight.
+
+    ``changes`` are settings of recall by name; the writer checks them (``stores/recall/tuned.py``).
+    """
+
+    kind: Literal["TUNE"] = "TUNE"
+    insight_id: str = "recall-tuning"
+    changes: dict[
+        Annotated[str, Field(max_length=64)], StrictBool | StrictInt | FiniteFloat | Annotated[str, Field(max_length=64)]
+    ] = Field(default_factory=dict, max_length=32)
+    reset: bool = False
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if bool(self.changes) == self.reset:
+            raise PydanticCustomError("tuning", "tuning changes some settings or resets them all, and not both")
+        return self
+
+
 InsightOperation = Annotated[
     AddInsight
     | UpvoteInsight
@@ -148,7 +168,8 @@ InsightOperation = Annotated[
     | AdjustInsight
     | SubmitDirective
     | RememberNote
-    | ForgetInsight,
+    | ForgetInsight
+    | TuneRecall,
     Field(discriminator="kind"),
 ]
 OPERATION: TypeAdapter[
@@ -161,4 +182,5 @@ OPERATION: TypeAdapter[
     | SubmitDirective
     | RememberNote
     | ForgetInsight
+    | TuneRecall
 ] = TypeAdapter(InsightOperation)

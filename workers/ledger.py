@@ -42,13 +42,14 @@ from schemas.operations import (
     ForgetInsight,
     RememberNote,
     SubmitDirective,
+    TuneRecall,
     UpvoteInsight,
 )
 
 Change = UpvoteInsight | DownvoteInsight | EditInsight | ArchiveInsight | AdjustInsight | ForgetInsight
 Single = AddInsight | SubmitDirective | Change
 """Operations whose effect follows from their own insight alone."""
-Operation = Single | RememberNote
+Operation = Single | RememberNote | TuneRecall
 
 FORGOTTEN_TEXT = "(forgotten)"
 ADD_CONFIDENCE = Decimal("0.60")

@@ -14,6 +14,7 @@ from schemas.usage import MemoryUsed
 from stores.sqlite.connection import Connection
 from stores.sqlite.rows import HistoryEntry, Place, history_of
 from stores.sqlite.text import folded
+from stores.sqlite.tunings import Tuned, tuned
 from stores.sqlite.uses import NoteVerdict, UseCount, handed_to, page_of_uses, use_counts, verdict_on
 
 Item = TypeVar("Item")
@@ -124,6 +125,10 @@ class Inquiries:
     def use_counts(self, memory_ids: Iterable[str], since: datetime | None = None) -> dict[str, UseCount]:
         """How often each memory was handed out and used; those that never were are left out."""
         return use_counts(self._connection, memory_ids, since)
+
+    def tuned(self) -> dict[str, Tuned]:
+        """Recall's settings that differ from the defaults, by name."""
+        return tuned(self._connection)
 
     def traces(self, insight_id: str, words: str = "") -> dict[str, int]:
         """Where anything of an insight is left, by place; all zeros but ``announcements`` prove that it is gone.

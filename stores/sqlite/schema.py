@@ -206,4 +206,20 @@ _STATEMENTS = Migration(
     ),
 )
 
-MIGRATIONS = (_INSIGHTS, _VECTORS, _OPERATIONS, _SIGNALS, _WRITER, _STATEMENTS)
+_TUNINGS = Migration(
+    7,
+    "recall's settings that were changed",
+    (
+        """
+        CREATE TABLE tunings (
+            name TEXT PRIMARY KEY,
+            value TEXT NOT NULL,
+            author TEXT NOT NULL,
+            reason TEXT NOT NULL,
+            ts_us INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID
+        """,
+    ),
+)
+
+MIGRATIONS = (_INSIGHTS, _VECTORS, _OPERATIONS, _SIGNALS, _WRITER, _STATEMENTS, _TUNINGS)

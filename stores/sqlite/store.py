@@ -38,6 +38,7 @@ from stores.sqlite.inquiries import Inquiries, Page
 from stores.sqlite.migrations import verify
 from stores.sqlite.rows import HistoryEntry, history_of, insight_of, plain_decimal, signal_of
 from stores.sqlite.text import match_expression, terms, unspaced
+from stores.sqlite.tunings import tuning_lines
 from stores.sqlite.uses import use_lines
 from stores.sqlite.vectors import VectorIndex, check_k
 
@@ -283,6 +284,8 @@ class InsightStore(Inquiries):
         for text in self._in_pages("SELECT id, json FROM signals WHERE id > ? ORDER BY id LIMIT 500"):
             yield _canonical({"signal": signal_of(text).model_dump(mode="json")})
         for line in use_lines(self._connection):
+            yield _canonical(line)
+        for line in tuning_lines(self._connection):
             yield _canonical(line)
 
     def _in_pages(self, sql: str) -> Iterator[str]:

@@ -16,6 +16,7 @@ import orjson
 
 from schemas.identity import said_id
 from schemas.insights import Insight, InsightStatus
+from schemas.operations import TuneRecall
 from schemas.signals import Signal
 from schemas.usage import MemoryUsed
 from stores.sqlite import fence
@@ -26,6 +27,7 @@ from stores.sqlite.migrations import migrate
 from stores.sqlite.rows import HistoryEntry, OutboxRow, Place, about, insight_columns, insight_of
 from stores.sqlite.store import EmbedderInfo, InsightStore, check_embedder
 from stores.sqlite.text import folded
+from stores.sqlite.tunings import put_tunings
 from stores.sqlite.uses import NoteVerdict, put_uses, put_verdicts, uses_at
 from stores.sqlite.vectors import VectorIndex
 
@@ -145,6 +147,10 @@ class Transaction:
     def add_uses(self, uses: Sequence[tuple[MemoryUsed, Place]]) -> None:
         """Keep uses of the memory; an id that is there stays as it is."""
         put_uses(self._connection, uses)
+
+    def tune(self, operations: Sequence[TuneRecall]) -> None:
+        """Change settings of recall."""
+        put_tunings(self._connection, operations)
 
     def add_verdicts(self, verdicts: Sequence[NoteVerdict]) -> None:
         """Keep what became of notes."""

@@ -14,16 +14,19 @@ from typing import cast
 
 from schemas.identity import said_id
 from schemas.insights import Insight, InsightStatus
-from schemas.operations import RememberNote
+from schemas.operations import RememberNote, TuneRecall
 from schemas.signals import Signal
 from schemas.topics import MEMORY_USED, OPERATIONS, SIGNALS_RAISED
 from schemas.usage import MemoryUsed
+from stores.recall.errors import BadRecall
+from stores.recall.tuned import tuned
 from stores.sqlite import NoteVerdict, Place, RefusedOperation, WritableInsightStore
 from workers import ledger, notes
 from workers.ledger import Operation, Rejected, Single
 from workers.stage import Delivery, Outcome, Refusal
 
 Offsets = Mapping[tuple[str, int], int]
+Settings = dict[str, bool | int | float | str]
 
 
 @dataclass(slots=True)
@@ -49,6 +52,8 @@ class Plan:
     verdicts: list[NoteVerdict] = field(default_factory=list)
     heard: set[str] = field(default_factory=set)
     uses: list[tuple[MemoryUsed, Place]] = field(default_factory=list)
+    settings: Settings = field(default_factory=dict)
+    tunings: list[TuneRecall] = field(default_factory=list)
     refused: list[RefusedOperation] = field(default_factory=list)
     signals: list[tuple[Signal, Place]] = field(default_factory=list)
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -126,7 +131,7 @@ def _with_what_is_known(store: WritableInsightStore, batch: Sequence[Delivery]) 
         wanted |= {one.insight_id for one in note.similar} | ({note.corrects} if note.corrects else set())
     if written:
         wanted |= set(store.notes_saying(said_id(note.key, note.text) for note in written))
-    plan = Plan(known=store.current(wanted))
+    plan = Plan(known=store.current(wanted), settings={name: one.value for name, one in store.tuned().items()})
     for insight in plan.known.values():
         plan.hear(insight)
     return plan
@@ -150,7 +155,13 @@ def _plan_operations(store: WritableInsightStore, plan: Plan, batch: Sequence[De
 
 
 def _apply(plan: Plan, operation: Operation, place: Place) -> str | RefusedOperation:
-    refused = _remember(plan, operation) if isinstance(operation, RememberNote) else _single(plan, operation)
+    match operation:
+        case RememberNote():
+            refused = _remember(plan, operation)
+        case TuneRecall():
+            refused = _tune(plan, operation)
+        case _:
+            refused = _single(plan, operation)
     if refused is not None:
         told = RefusedOperation(place, operation.op_id, refused.reason, refused.detail)
         plan.refused.append(told)
@@ -166,6 +177,18 @@ def _single(plan: Plan, operation: Single) -> Rejected | None:
     if isinstance(after, Rejected):
         return after
     plan.change(operation, before, after, operation.reason)
+    return None
+
+
+def _tune(plan: Plan, operation: TuneRecall) -> Rejected | None:
+    """Change settings of recall, if they make sense together with those that were changed before."""
+    wanted: Settings = {} if operation.reset else plan.settings | operation.changes
+    try:
+        tuned(wanted)
+    except BadRecall as error:
+        return Rejected("bad_tuning", f"{error}; {error.hint}" if error.hint else str(error))
+    plan.settings = wanted
+    plan.tunings.append(operation)
     return None
 
 

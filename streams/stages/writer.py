@@ -122,6 +122,7 @@ class InsightWriter:
             transaction.scrub(forgotten)
             transaction.add_signals(plan.signals)
             transaction.add_uses(plan.uses)
+            transaction.tune(plan.tunings)
             self._step("applied")
             transaction.advance(plan.offsets)
             self._step("advanced")
