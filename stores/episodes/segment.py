@@ -77,6 +77,24 @@ class Segment:
         """Up to ``limit`` rows that fit."""
         return _rows(lambda: self._table.search().where(where).select(list(columns)).limit(limit))
 
+    def ordered(self, where: Any, columns: Sequence[str], limit: int) -> list[dict[str, Any]]:
+        """Up to ``limit`` rows that fit, the latest event first and of equal times by id."""
+        from lancedb.query import ColumnOrdering
+
+        order = [ColumnOrdering(column_name="ts", ascending=False), ColumnOrdering(column_name="id")]
+
+        def query() -> Any:
+            found = self._table.search() if where is None else self._table.search().where(where)
+            return found.order_by(order).select(list(columns)).limit(limit)
+
+        return _rows(query)
+
+    def counted(self, where: Any, columns: Sequence[str]) -> dict[str, dict[str, int]]:
+        """How many rows that fit have each value of each column."""
+        query = self._table.search().select(list(columns))
+        table = (query if where is None else query.where(where)).to_arrow()
+        return {name: {row["values"]: row["counts"] for row in table.column(name).value_counts().to_pylist()} for name in columns}
+
     def by_text(self, text: str, where: Any, limit: int) -> list[dict[str, Any]]:
         """The best by BM25 over sentence and reflection, with ``_score``. Any text will do; one without a word finds nothing."""
         from lancedb.query import MatchQuery

@@ -24,6 +24,7 @@ import numpy.typing as npt
 import orjson
 
 from schemas.episodes import Episode
+from stores.episodes.browse import Place, facets, latest
 from stores.episodes.engine import connect
 from stores.episodes.errors import EpisodeStoreError
 from stores.episodes.filters import EpisodeFilter, expression, with_id_prefix, with_ids
@@ -141,6 +142,19 @@ class EpisodeStore:
         found = [row for segment in self._segments() for row in segment.first(where, WHOLE, limit=2)]
         return to_episode(found[0]) if len(found) == 1 else None
 
+    def latest(self, wanted: EpisodeFilter = _ANY, *, limit: int = 50, after: Place | None = None) -> list[Hit]:
+        """The latest events first, those after a place of this order; the score is 0.
+
+        Raises:
+            ValueError: ``limit`` is not in 1 … 1000, or the filter has a moment without a zone.
+        """
+        _check_limit(limit)
+        return [_hit(0.0, row) for row in latest(self._segments(), wanted, limit, after)]
+
+    def facets(self, wanted: EpisodeFilter = _ANY) -> dict[str, dict[str, int]]:
+        """How many of the wanted episodes each tool, chain, pair, action and status has, the most frequent first."""
+        return facets(self._segments(), wanted)
+
     def search_text(self, text: str, wanted: EpisodeFilter = _ANY, *, limit: int = 10) -> list[Hit]:
         """The best by BM25 over sentences and reflections. Any text is a valid query; one without words finds nothing.
 
@@ -205,7 +219,7 @@ class EpisodeStore:
     ) -> list[Hit]:
         rows = ((score(row), row) for segment in self._segments() for row in ask(segment))
         best = heapq.nsmallest(limit, rows, key=lambda pair: (-pair[0], pair[1]["id"]))
-        return [Hit(score=found, **{name: row[name] for name in SHOWN} | {"ts": row["ts"].astimezone(UTC)}) for found, row in best]
+        return [_hit(found, row) for found, row in best]
 
     def _segments(self) -> list[Segment]:
         """Every segment that the header names now, the newest first."""
@@ -242,6 +256,10 @@ def check_made_by(folder: Path, header: Header, info: EmbedderInfo | None) -> No
 def _check_limit(limit: int) -> None:
     if not 1 <= limit <= MAX_HITS:
         raise ValueError(f"a limit lies in 1 … {MAX_HITS}")
+
+
+def _hit(score: float, row: dict[str, Any]) -> Hit:
+    return Hit(score=score, **{name: row[name] for name in SHOWN} | {"ts": row["ts"].astimezone(UTC)})
 
 
 def _rescored(hit: Hit, score: float) -> Hit:
