@@ -11,7 +11,11 @@ from datetime import datetime
 from typing import Generic, Literal, TypeVar
 
 from schemas.usage import MemoryUsed
+from stores.sqlite.audit import Changed, change_facets, changes, insight_facets
 from stores.sqlite.connection import Connection
+from stores.sqlite.filters import InsightFilter
+from stores.sqlite.links import Link, Organised, bases, link_counts, links_of, organised
+from stores.sqlite.ranking import Mark, marks
 from stores.sqlite.rows import HistoryEntry, Place, history_of
 from stores.sqlite.text import folded
 from stores.sqlite.tunings import Tuned, tuned
@@ -51,6 +55,9 @@ _TRACES = {
     "vectors": f"SELECT count(*) FROM vectors WHERE {_OF}",  # noqa: S608
     "notes": f"SELECT count(*) FROM notes WHERE {_OF}",  # noqa: S608
     "history": "SELECT count(*) FROM history WHERE insight_id = :id AND kind <> 'FORGET' AND (reason <> '' OR evidence NOTNULL)",
+    "links": "SELECT count(*) FROM links WHERE source_id = :id OR target_id = :id",
+    "organised": "SELECT count(*) FROM organised WHERE insight_id = :id OR instr(cites, :id)"
+    " OR :words <> '' AND instr(coalesce(context_note, ''), :words)",
     "announcements": "SELECT count(*) FROM outbox WHERE key = :id",
 }
 _TRACE_VEC0 = f"SELECT count(*) FROM insights_vec WHERE {_OF}"  # noqa: S608
@@ -129,6 +136,48 @@ class Inquiries:
     def tuned(self) -> dict[str, Tuned]:
         """Recall's settings that differ from the defaults, by name."""
         return tuned(self._connection)
+
+    def changes(
+        self, author: str | None = None, kind: str | None = None, *, limit: int = 50, cursor: str | None = None
+    ) -> Page[Changed]:
+        """A page of the operations that were applied to any insight, the latest event first.
+
+        Raises:
+            BadQuery: limit not in 1 … 1000, or a cursor of another list.
+        """
+        return Page(*changes(self._connection, author, kind, limit, cursor))
+
+    def change_facets(self) -> dict[str, dict[str, int]]:
+        """How many operations each author and each kind has."""
+        return change_facets(self._connection)
+
+    def facets(self, where: InsightFilter) -> dict[str, dict[str, int]]:
+        """How many of the wanted insights each category, status, tool, chain and metric has.
+
+        Raises:
+            BadQuery: a time without a zone.
+        """
+        return insight_facets(self._connection, where)
+
+    def links(self, insight_ids: Iterable[str]) -> tuple[Link, ...]:
+        """Every link with one of the insights at either end, by source and target; archived ones' too."""
+        return links_of(self._connection, insight_ids)
+
+    def link_counts(self) -> dict[str, int]:
+        """How many links there are, by relation."""
+        return link_counts(self._connection)
+
+    def organised(self, insight_id: str) -> Organised | None:
+        """Keywords and context note of an insight; None while it was not organised."""
+        return organised(self._connection, insight_id)
+
+    def organised_bases(self) -> dict[str, str]:
+        """The state in which each insight was last organised, by id."""
+        return bases(self._connection)
+
+    def ranker_marks(self) -> tuple[Mark, ...]:
+        """When the ranker was told to learn or to forget, the earliest first."""
+        return marks(self._connection)
 
     def traces(self, insight_id: str, words: str = "") -> dict[str, int]:
         """Where anything of an insight is left, by place; all zeros but ``announcements`` prove that it is gone.

@@ -1,0 +1,84 @@
+"""Who changed what, across insights, the latest first; and how many insights there are of each kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from stores.sqlite.connection import Connection
+from stores.sqlite.filters import INSIGHT_WHERE, InsightFilter, from_cursor, page_size, to_cursor
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LIST = "audit"
+_CHANGES = """
+    SELECT insight_id, revision, op_id, kind, ts_us, author, reason, confidence_before, confidence_after FROM history
+    WHERE (:author IS NULL OR author = :author) AND (:kind IS NULL OR kind = :kind)
+    AND (:id IS NULL OR (-ts_us, insight_id, -revision) > (-:ts, :id, -:revision))
+    ORDER BY ts_us DESC, insight_id, revision DESC LIMIT :limit
+"""
+FACETS = ("category", "status", "tool", "chain", "metric")
+# Of constants; what is asked for is a parameter.
+_COUNTS = {name: f"SELECT {name}, count(*) FROM insights WHERE {INSIGHT_WHERE} GROUP BY {name}" for name in FACETS}  # noqa: S608
+_AUTHORS = "SELECT author, count(*) FROM history GROUP BY author"
+_KINDS = "SELECT kind, count(*) FROM history GROUP BY kind"
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """One applied operation: on which insight, what kind, when (event time), who and why."""
+
+    insight_id: str
+    revision: int
+    op_id: str
+    kind: str
+    ts: datetime
+    author: str
+    reason: str
+    confidence_before: Decimal | None
+    confidence_after: Decimal
+
+
+def changes(
+    connection: Connection, author: str | None, kind: str | None, limit: int, cursor: str | None
+) -> tuple[tuple[Changed, ...], str | None]:
+    """A page of applied operations, the latest event first, and the cursor that goes on.
+
+    Raises:
+        BadQuery: limit not in 1 … 1000, or a cursor of another list.
+    """
+    ts, after, revision = from_cursor(cursor, _LIST, (int, str, int)) if cursor else (None, None, None)
+    params = {"author": author, "kind": kind, "ts": ts, "id": after, "revision": revision, "limit": page_size(limit) + 1}
+    rows = connection.execute(_CHANGES, params)
+    items = tuple(
+        Changed(
+            *row[:4],
+            _EPOCH + timedelta(microseconds=row[4]),
+            *row[5:7],
+            None if row[7] is None else Decimal(row[7]),
+            Decimal(row[8]),
+        )
+        for row in rows[:limit]
+    )
+    last = rows[limit - 1] if len(rows) > limit else None
+    return items, None if last is None else to_cursor(_LIST, last[4], last[0], last[1])
+
+
+def change_facets(connection: Connection) -> dict[str, dict[str, int]]:
+    """How many operations each author and each kind has, the most frequent first."""
+    return {"author": _ordered(connection, _AUTHORS, {}), "kind": _ordered(connection, _KINDS, {})}
+
+
+def insight_facets(connection: Connection, where: InsightFilter) -> dict[str, dict[str, int]]:
+    """How many of the wanted insights have each value of ``FACETS``, the most frequent first; what has none is left out.
+
+    Raises:
+        BadQuery: a time without a zone.
+    """
+    with connection.snapshot():
+        return {name: _ordered(connection, sql, where.params()) for name, sql in _COUNTS.items()}
+
+
+def _ordered(connection: Connection, sql: str, params: dict[str, object]) -> dict[str, int]:
+    found: dict[str, int] = dict(connection.execute(sql, params))
+    return dict(sorted(((name, n) for name, n in found.items() if name), key=lambda pair: (-pair[1], pair[0])))
