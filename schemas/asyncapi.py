@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from schemas.export import file_name
-from schemas.topics import CHECKPOINTS, OPERATIONS, RECORDS_REJECTED, TOOLS_EXECUTED, TOPICS, Cleanup, Topic
+from schemas.topics import CHECKPOINTS, OPERATIONS, PORTFOLIO_VALUED, RECORDS_REJECTED, TOOLS_EXECUTED, TOPICS, Cleanup, Topic
 
 FILE = Path(__file__).parent / "asyncapi.json"
 KEYS = {
@@ -24,6 +24,9 @@ KEYS = {
     "insight-operation": "the insight's id",
     "insight-update": "the insight's id; the last update of each is kept",
     "memory-used": "the agent's id",
+    "portfolio-valuation": "the portfolio's name; `|simulated` is added to a simulated one's",
+    "portfolio-standing": "the portfolio, as in its valuations; the last standing of each is kept",
+    "model-said": "the record key or insight that a language model was asked about",
     "dead-letter": "the key of the rejected record, which may be missing",
 }
 """What the record key is, by what the topic carries."""
@@ -42,7 +45,7 @@ DEAD_LETTER_HEADERS = {
     "dlq-error": "the class of the error",
     "dlq-attempt": "how often it was sent",
 }
-PUBLISHED_BY_OTHERS = (TOOLS_EXECUTED, OPERATIONS)
+PUBLISHED_BY_OTHERS = (TOOLS_EXECUTED, OPERATIONS, PORTFOLIO_VALUED)
 
 
 def document() -> dict[str, Any]:

@@ -17,7 +17,9 @@ from schemas.dead_letters import DeadLetter
 from schemas.episodes import Episode
 from schemas.events import ToolExecution
 from schemas.insights import InsightUpdate
+from schemas.model_said import ModelSaid
 from schemas.operations import OPERATION
+from schemas.portfolio import PortfolioStanding, PortfolioValuation
 from schemas.signals import SIGNAL
 from schemas.usage import MemoryUsed
 
@@ -34,11 +36,14 @@ CONTRACTS: dict[str, TypeAdapter[Any]] = {
     "insight-operation": OPERATION,
     "insight-update": TypeAdapter(InsightUpdate),
     "memory-used": TypeAdapter(MemoryUsed),
+    "portfolio-valuation": TypeAdapter(PortfolioValuation),
+    "portfolio-standing": TypeAdapter(PortfolioStanding),
+    "model-said": TypeAdapter(ModelSaid),
     "dead-letter": TypeAdapter(DeadLetter),
 }
 
 
-FROM_OUTSIDE = frozenset({"tool-execution", "insight-operation", "memory-used"})
+FROM_OUTSIDE = frozenset({"tool-execution", "insight-operation", "memory-used", "portfolio-valuation"})
 """What others may publish. The pipeline's own messages were checked when they were made."""
 
 _NOT_FINITE = re.compile(rb"[:\[,]\s*[-+]?(?:NaN|Infinity|inf\b)")
@@ -130,7 +135,7 @@ NAMED_REASONS = frozenset(
         "unknown_version", "raw_amount", "inexact_amount", "amount_out_of_range", "naive_timestamp", "bad_timestamp", "chain_id",
         "address", "hash", "number", "not_finite", "nul_in_text", "symbol", "same_token", "swap_without_tokens", "sentinel_amount",
         "success_without_amounts", "revert_without_gas", "failure_with_pnl", "bad_price", "stale_oracle", "price_off_reference",
-        "adjustment", "expired", "directive_category",
+        "adjustment", "expired", "directive_category", "restart_without_reason", "prices_from_later",
     }
 )  # fmt: skip
 

@@ -12,7 +12,8 @@ from pydantic import Field, FiniteFloat, TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError
 
 from schemas.base import Contract, Part
-from schemas.types import Moment, Name
+from schemas.portfolio import BreakerState
+from schemas.types import ExactDecimal, Label, Moment, Name
 
 Share = Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
 RegimeName = Annotated[str, Field(min_length=1, max_length=64)]
@@ -107,5 +108,33 @@ class RegimeSignal(Contract):
     simulated: bool = False
 
 
-Signal = Annotated[DriftSignal | RegimeSignal, Field(discriminator="kind")]
-SIGNAL: TypeAdapter[DriftSignal | RegimeSignal] = TypeAdapter(Signal)
+class BreakerSignal(Contract):
+    """A portfolio's breaker has changed its state, or can no longer judge (``blind``), or can again.
+
+    Numbers are those of :class:`schemas.portfolio.PortfolioStanding`, whose ``id`` is ``standing_id``. ``previous`` is absent on a
+    portfolio's first signal.
+    """
+
+    wire_name: ClassVar[str] = "signal"
+
+    id: str
+    kind: Literal["breaker"] = "breaker"
+    level: Literal["global"] = "global"
+    stream: str
+    key: str
+    metric: Literal["drawdown_bps"] = "drawdown_bps"
+    ts: Moment
+    standing_id: str
+    previous: BreakerState | None = None
+    state: BreakerState
+    drawdown_bps: int = Field(ge=0)
+    mark: ExactDecimal
+    value: ExactDecimal
+    unit: Label
+    blind: bool = False
+    because: str | None = Field(default=None, max_length=2000)
+    simulated: bool = False
+
+
+Signal = Annotated[DriftSignal | RegimeSignal | BreakerSignal, Field(discriminator="kind")]
+SIGNAL: TypeAdapter[DriftSignal | RegimeSignal | BreakerSignal] = TypeAdapter(Signal)

@@ -42,6 +42,9 @@ SIGNALS_RAISED = Topic("brain.signals.raised.v1", "signal", DATA_PARTITIONS)
 OPERATIONS = Topic("brain.insights.operations.v1", "insight-operation", 1)
 INSIGHTS_UPDATED = Topic("brain.insights.updated.v1", "insight-update", DATA_PARTITIONS, Cleanup.COMPACT_DELETE, 30 * DAY_MS)
 MEMORY_USED = Topic("brain.memory.used.v1", "memory-used", DATA_PARTITIONS)
+PORTFOLIO_VALUED = Topic("brain.portfolio.valued.v1", "portfolio-valuation", DATA_PARTITIONS)
+PORTFOLIO_STANDING = Topic("brain.portfolio.standing.v1", "portfolio-standing", DATA_PARTITIONS, Cleanup.COMPACT)
+MODEL_SAID = Topic("brain.model.said.v1", "model-said", 1)
 CHECKPOINTS = Topic("brain.checkpoints.v1", "checkpoint", 1, Cleanup.COMPACT)
 RECORDS_REJECTED = Topic("brain.records.rejected.v1", "dead-letter", 1, Cleanup.DELETE, 30 * DAY_MS)
 
@@ -52,6 +55,9 @@ TOPICS: tuple[Topic, ...] = (
     OPERATIONS,
     INSIGHTS_UPDATED,
     MEMORY_USED,
+    PORTFOLIO_VALUED,
+    PORTFOLIO_STANDING,
+    MODEL_SAID,
     CHECKPOINTS,
     RECORDS_REJECTED,
 )

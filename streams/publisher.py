@@ -11,8 +11,10 @@ from typing import Any, Self
 from schemas.base import Contract
 from schemas.codec import decode
 from schemas.events import ToolExecution
+from schemas.model_said import ModelSaid
+from schemas.portfolio import PortfolioValuation
 from schemas.settings import Settings
-from schemas.topics import MEMORY_USED, OPERATIONS, TOOLS_EXECUTED, Topic
+from schemas.topics import MEMORY_USED, MODEL_SAID, OPERATIONS, PORTFOLIO_VALUED, TOOLS_EXECUTED, Topic
 from schemas.usage import MemoryUsed
 from streams.embedded.log import EmbeddedLog
 from streams.headers import event_headers
@@ -25,7 +27,8 @@ Message = Contract | Mapping[str, Any]
 
 
 class Publisher:
-    """Publishes tool executions, insight operations and uses of the memory, which is what outsiders may publish (law 2).
+    """Publishes tool executions, insight operations, uses of the memory, valuations of portfolios and what language models said,
+    which is what outsiders may publish (law 2).
 
     Takes a log, or the settings that name one (it opens the log then, and closes it). ``source`` becomes the ``ce_source`` header.
     Every method returns when the records are on disk.
@@ -44,8 +47,8 @@ class Publisher:
         self._source = source
 
     def publish(self, message: Message, *, traceparent: str | None = None) -> Position:
-        """Publish one message: a contract, or its fields (with an ``op_id``: an insight operation; with a ``use_id``: a use; else:
-        a tool execution).
+        """Publish one message: a contract, or its fields (with an ``op_id``: an insight operation; with a ``use_id``: a use; with a
+        ``portfolio`` and no ``tool``: a valuation; else: a tool execution).
 
         Raises:
             ContractError: it is not what its contract says; nothing was sent.
@@ -88,12 +91,14 @@ class Publisher:
 
 def _topic_of(message: Message) -> Topic:
     if isinstance(message, Contract):
-        for topic in (TOOLS_EXECUTED, OPERATIONS, MEMORY_USED):
+        for topic in (TOOLS_EXECUTED, OPERATIONS, MEMORY_USED, PORTFOLIO_VALUED, MODEL_SAID):
             if message.wire_name == topic.carries:
                 return topic
         raise TypeError(f"a {type(message).__name__} is made by the pipeline; publish what happened or what is wanted")
     if "op_id" in message:
         return OPERATIONS
+    if "portfolio" in message and "tool" not in message:
+        return PORTFOLIO_VALUED
     return MEMORY_USED if "use_id" in message else TOOLS_EXECUTED
 
 
@@ -103,6 +108,10 @@ def _address(message: Any) -> tuple[str, str, datetime]:
         return message.key, message.event_id, message.ts_executed
     if isinstance(message, MemoryUsed):
         return message.agent_id, message.use_id, message.ts
+    if isinstance(message, PortfolioValuation):
+        return message.key, message.valuation_id, message.ts
+    if isinstance(message, ModelSaid):
+        return message.subject, message.said_id, message.ts
     return message.insight_id, message.op_id, message.ts
 
 

@@ -6,13 +6,13 @@ import click
 
 from gateway.cli.output import json_option, plain_errors, print_json, print_table
 from gateway.settings import load_settings
-from schemas.signals import DriftSignal, RegimeSignal, Signal
+from schemas.signals import BreakerSignal, DriftSignal, RegimeSignal, Signal
 from schemas.types import iso
 
 
 @click.command()
 @click.option("--key", help="Only this tool:chain:pair.")
-@click.option("--kind", type=click.Choice(("drift", "regime")), help="Only signals of this kind.")
+@click.option("--kind", type=click.Choice(("breaker", "drift", "regime")), help="Only signals of this kind.")
 @click.option("--metric", help="Only this metric.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most this many, newest first.")
 @json_option
@@ -21,7 +21,7 @@ from schemas.types import iso
 def signals(
     arguments: dict[str, str | None], key: str | None, kind: str | None, metric: str | None, limit: int, as_json: bool
 ) -> None:
-    """List drift alarms and changes of regime, newest first."""
+    """List drift alarms, changes of regime and of portfolio breakers, newest first."""
     from gateway.composition import open_insights
     from stores.sqlite.filters import SignalFilter
 
@@ -48,3 +48,5 @@ def _change(one: Signal) -> tuple[object, object, object]:
             return f"{one.mean_before:.6g}", f"{one.mean_after:.6g}", one.width
         case RegimeSignal():
             return one.previous or "-", one.regime, one.model.n
+        case BreakerSignal():
+            return one.previous or "-", f"{one.state}{', blind' if one.blind else ''}", "-"
