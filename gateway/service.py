@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from gateway.briefing import INPUTS, briefing
+from gateway.briefing import INPUTS, Briefed, BriefingSchedule, briefing
+from gateway.browsing import Browsing
 from gateway.errors import Gone, NotFound
 from gateway.keys import Caller, Tier
 from gateway.views import BriefingView, StatsView
@@ -50,7 +51,7 @@ class Recalled:
     result: RecallResult
 
 
-class BrainService(Writing):
+class BrainService(Browsing, Writing):
     """The memory, for callers. ``pipeline`` tells who applies what is written; ``clock`` gives event time for what has none."""
 
     def __init__(
@@ -68,6 +69,7 @@ class BrainService(Writing):
         super().__init__(log, insights, episodes, embedder, clock, monotonic)
         self._recall = recall
         self._pipeline = pipeline
+        self._schedule: BriefingSchedule | None = None
 
     @property
     def log(self) -> Log:
@@ -294,6 +296,20 @@ class BrainService(Writing):
         told = briefing(self.directives(caller), page.items)
         self._handed.note(caller.author, told.memory_ids)
         return told
+
+    def keep_briefing(self, *, first_s: float, every_s: float) -> BriefingSchedule:
+        """Make a briefing so many seconds from now and then again and again, for :meth:`briefed`; stop it when done."""
+        system = Caller("defi-brain", Tier.READ)
+        self._schedule = BriefingSchedule(lambda: self.briefing(system), self._clock, first_s=first_s, every_s=every_s)
+        return self._schedule
+
+    def briefed(self, caller: Caller, after: int = 0) -> Briefed | None:
+        """The latest briefing that was made on schedule, if it is a later one than number ``after``."""
+        caller.need(Tier.READ)
+        latest = self._schedule.after(after) if self._schedule is not None else None
+        if latest is not None:
+            self._handed.note(caller.author, latest.told.memory_ids)
+        return latest
 
     def stats(self, caller: Caller) -> StatsView:
         """What the memory holds."""

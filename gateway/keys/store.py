@@ -136,6 +136,10 @@ class KeyStore:
         key = _key(rows[0][:-1])
         return None if key.revoked else key
 
+    def in_use(self, key_id: str) -> bool:
+        """Whether there is a key of this id that has not been revoked; for who was verified before."""
+        return bool(self._connection.execute("SELECT 1 FROM keys WHERE id = ? AND revoked IS NULL", (key_id,)))
+
 
 def _text(random: bytes) -> str:
     return base64.urlsafe_b64encode(random).decode().rstrip("=")

@@ -1,5 +1,6 @@
 """Insights in SQLite: rows, full text, vectors, history, and the one writer's bookkeeping, in one file."""
 
+from stores.sqlite.audit import Changed
 from stores.sqlite.connection import BACKENDS, Backend, usable_backends
 from stores.sqlite.errors import BadQuery, FencedOut, StoreError
 from stores.sqlite.filters import InsightFilter, Order, SignalFilter
@@ -13,6 +14,7 @@ __all__ = [
     "BACKENDS",
     "Backend",
     "BadQuery",
+    "Changed",
     "EmbedderInfo",
     "Fate",
     "FencedOut",
