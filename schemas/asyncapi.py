@@ -20,6 +20,7 @@ FILE = Path(__file__).parent / "asyncapi.json"
 KEYS = {
     "tool-execution": "`tool:chain:pair` of the execution, UTF-8; order is kept within a key",
     "episode": "`tool:chain:pair` of the execution",
+    "window-closed": "the tool",
     "signal": "the stream that the alarm is about",
     "insight-operation": "the insight's id",
     "insight-update": "the insight's id; the last update of each is kept",

@@ -82,15 +82,33 @@ class Claim(Part):
         return content_id("insight", self.canonical)
 
 
+class Spread(Part):
+    """Over how many pairs and tools a claim above the pair stands: how many could tell, and how many of them show it.
+
+    ``heterogeneity`` is I² (Higgins and Thompson 2002): the share of the differences between the pairs' own effects that is not
+    chance.
+    """
+
+    pairs: int = Field(ge=1)
+    pairs_shown: int = Field(ge=0)
+    tools: int = Field(ge=1)
+    tools_shown: int = Field(ge=0)
+    heterogeneity: Annotated[FiniteFloat, Field(ge=0, le=1)] = 0.0
+
+
 class Evidence(Part):
     """What a claim rests on, from one confirmation on episodes that no earlier verdict used.
 
     ``effect`` is Cliff's delta (numeric metrics) or a risk difference (0/1 metrics), positive = higher inside the conditions, with
     the ends of its 95 % interval. ``inside``/``outside`` are medians (or rates) in ``unit``. ``q`` is the p-value after the
     Benjamini–Hochberg procedure over the window's candidates. ``episode_ids`` is a bounded sample, newest last.
+
+    Above the pair effects are taken within pairs and averaged, levels too, and ``spread`` says over how many. A lesson from failures
+    is a ``rate``: ``effect`` and ``inside`` are the share of ``n_inside`` executions that failed with one kind of error, ``outside``
+    is that share among the ``n_outside`` before them; ``kinds`` are the numbers of failures by kind, where the lesson names them.
     """
 
-    kind: Literal["cliffs_delta", "risk_difference"]
+    kind: Literal["cliffs_delta", "risk_difference", "rate"]
     effect: FiniteFloat
     low: FiniteFloat
     high: FiniteFloat
@@ -104,6 +122,8 @@ class Evidence(Part):
     first_ts: Moment
     last_ts: Moment
     episode_ids: tuple[str, ...] = Field(default=(), max_length=20)
+    spread: Spread | None = None
+    kinds: dict[Name, Annotated[int, Field(ge=0)]] | None = Field(default=None, max_length=32)
 
     @property
     def n(self) -> int:

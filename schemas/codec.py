@@ -22,6 +22,7 @@ from schemas.operations import OPERATION
 from schemas.portfolio import PortfolioStanding, PortfolioValuation
 from schemas.signals import SIGNAL
 from schemas.usage import MemoryUsed
+from schemas.windows import WindowClosed
 
 MAX_DEPTH = 64
 """Levels of nesting that are read. Episodes wrap events and updates wrap insights, so an event has to leave room."""
@@ -32,6 +33,7 @@ MAX_VALUE_BYTES = 1_000_000
 CONTRACTS: dict[str, TypeAdapter[Any]] = {
     "tool-execution": TypeAdapter(ToolExecution),
     "episode": TypeAdapter(Episode),
+    "window-closed": TypeAdapter(WindowClosed),
     "signal": SIGNAL,
     "insight-operation": OPERATION,
     "insight-update": TypeAdapter(InsightUpdate),

@@ -38,6 +38,7 @@ DATA_PARTITIONS = 4
 
 TOOLS_EXECUTED = Topic("brain.tools.executed.v1", "tool-execution", DATA_PARTITIONS)
 EPISODES_RECORDED = Topic("brain.episodes.recorded.v1", "episode", DATA_PARTITIONS)
+WINDOWS_CLOSED = Topic("brain.windows.closed.v1", "window-closed", 1)
 SIGNALS_RAISED = Topic("brain.signals.raised.v1", "signal", DATA_PARTITIONS)
 OPERATIONS = Topic("brain.insights.operations.v1", "insight-operation", 1)
 INSIGHTS_UPDATED = Topic("brain.insights.updated.v1", "insight-update", DATA_PARTITIONS, Cleanup.COMPACT_DELETE, 30 * DAY_MS)
@@ -51,6 +52,7 @@ RECORDS_REJECTED = Topic("brain.records.rejected.v1", "dead-letter", 1, Cleanup.
 TOPICS: tuple[Topic, ...] = (
     TOOLS_EXECUTED,
     EPISODES_RECORDED,
+    WINDOWS_CLOSED,
     SIGNALS_RAISED,
     OPERATIONS,
     INSIGHTS_UPDATED,
