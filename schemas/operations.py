@@ -159,6 +159,58 @@ class TuneRecall(_Operation):
         return self
 
 
+Relation = Literal["SUPPORTS", "EXTENDS", "CONTRASTS", "RELATED", "PREREQUISITE"]
+
+
+class LinkInsights(_Operation):
+    """``insight_id`` bears ``relation`` to ``target_id``; a later one takes its place, and ``removed`` takes it away.
+
+    It changes neither insight. Who measured likeness to find it put that into the record: a rebuild measures nothing.
+    """
+
+    kind: Literal["LINK"] = "LINK"
+    target_id: str
+    relation: Relation
+    strength: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+    removed: bool = False
+
+    @model_validator(mode="after")
+    def _two(self) -> Self:
+        if self.target_id == self.insight_id:
+            raise PydanticCustomError("self_link", "an insight is not linked with itself")
+        return self
+
+
+class OrganiseInsight(_Operation):
+    """What the organiser says of an insight: up to six keywords, and a note that puts it beside others.
+
+    ``basis`` names the state of the insight that this rests on. ``cites`` are the insights whose words the note quotes: where one
+    of them is forgotten, the note goes.
+    """
+
+    kind: Literal["ORGANISE"] = "ORGANISE"
+    keywords: tuple[Annotated[str, Field(min_length=1, max_length=64)], ...] = Field(default=(), max_length=6)
+    context_note: str | None = Field(default=None, max_length=1200)
+    cites: tuple[str, ...] = Field(default=(), max_length=16)
+    basis: str = Field(min_length=1, max_length=64)
+
+
+class TeachRanker(_Operation):
+    """An operator makes the ranker learn from what was used so far, or forget it. Concerns no insight: ``insight_id`` is a name."""
+
+    kind: Literal["RANKER"] = "RANKER"
+    insight_id: str = "ranker"
+    action: Literal["train", "reset"]
+
+
+class ForgetEpisode(_Operation):
+    """An episode is deleted from the stores, and does not come back when its record is read again. ``insight_id`` is a name."""
+
+    kind: Literal["FORGET_EPISODE"] = "FORGET_EPISODE"
+    insight_id: str = "episodes"
+    episode_id: str = Field(min_length=1, max_length=64)
+
+
 InsightOperation = Annotated[
     AddInsight
     | UpvoteInsight
@@ -169,7 +221,11 @@ InsightOperation = Annotated[
     | SubmitDirective
     | RememberNote
     | ForgetInsight
-    | TuneRecall,
+    | TuneRecall
+    | LinkInsights
+    | OrganiseInsight
+    | TeachRanker
+    | ForgetEpisode,
     Field(discriminator="kind"),
 ]
 OPERATION: TypeAdapter[
@@ -183,4 +239,8 @@ OPERATION: TypeAdapter[
     | RememberNote
     | ForgetInsight
     | TuneRecall
+    | LinkInsights
+    | OrganiseInsight
+    | TeachRanker
+    | ForgetEpisode
 ] = TypeAdapter(InsightOperation)

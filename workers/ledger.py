@@ -39,9 +39,13 @@ from schemas.operations import (
     ArchiveInsight,
     DownvoteInsight,
     EditInsight,
+    ForgetEpisode,
     ForgetInsight,
+    LinkInsights,
+    OrganiseInsight,
     RememberNote,
     SubmitDirective,
+    TeachRanker,
     TuneRecall,
     UpvoteInsight,
 )
@@ -49,7 +53,9 @@ from schemas.operations import (
 Change = UpvoteInsight | DownvoteInsight | EditInsight | ArchiveInsight | AdjustInsight | ForgetInsight
 Single = AddInsight | SubmitDirective | Change
 """Operations whose effect follows from their own insight alone."""
-Operation = Single | RememberNote | TuneRecall
+Beside = LinkInsights | OrganiseInsight | TeachRanker | ForgetEpisode
+"""Operations that leave every insight as it is."""
+Operation = Single | RememberNote | TuneRecall | Beside
 
 FORGOTTEN_TEXT = "(forgotten)"
 ADD_CONFIDENCE = Decimal("0.60")

@@ -222,4 +222,44 @@ _TUNINGS = Migration(
     ),
 )
 
-MIGRATIONS = (_INSIGHTS, _VECTORS, _OPERATIONS, _SIGNALS, _WRITER, _STATEMENTS, _TUNINGS)
+_LINKS = Migration(
+    8,
+    "links, what is organised, and when the ranker was told to learn or to forget",
+    (
+        """
+        CREATE TABLE links (
+            source_id TEXT NOT NULL,
+            target_id TEXT NOT NULL,
+            relation TEXT NOT NULL,
+            strength REAL NOT NULL,
+            author TEXT NOT NULL,
+            reason TEXT NOT NULL,
+            ts_us INTEGER NOT NULL,
+            PRIMARY KEY (source_id, target_id)
+        ) STRICT, WITHOUT ROWID
+        """,
+        "CREATE INDEX links_by_target ON links (target_id)",
+        # cites: the insights whose words the note quotes, so that forgetting one finds it.
+        """
+        CREATE TABLE organised (
+            insight_id TEXT PRIMARY KEY,
+            keywords TEXT NOT NULL,
+            context_note TEXT,
+            cites TEXT NOT NULL,
+            basis TEXT NOT NULL,
+            ts_us INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE ranker_marks (
+            op_id TEXT PRIMARY KEY,
+            action TEXT NOT NULL,
+            ts_us INTEGER NOT NULL,
+            author TEXT NOT NULL,
+            reason TEXT NOT NULL
+        ) STRICT, WITHOUT ROWID
+        """,
+    ),
+)
+
+MIGRATIONS = (_INSIGHTS, _VECTORS, _OPERATIONS, _SIGNALS, _WRITER, _STATEMENTS, _TUNINGS, _LINKS)

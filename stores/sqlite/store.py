@@ -35,7 +35,9 @@ from stores.sqlite.filters import (
     to_cursor,
 )
 from stores.sqlite.inquiries import Inquiries, Page
+from stores.sqlite.links import link_lines
 from stores.sqlite.migrations import verify
+from stores.sqlite.ranking import mark_lines
 from stores.sqlite.rows import HistoryEntry, history_of, insight_of, plain_decimal, signal_of
 from stores.sqlite.text import match_expression, terms, unspaced
 from stores.sqlite.tunings import tuning_lines
@@ -286,6 +288,10 @@ class InsightStore(Inquiries):
         for line in use_lines(self._connection):
             yield _canonical(line)
         for line in tuning_lines(self._connection):
+            yield _canonical(line)
+        for line in link_lines(self._connection):
+            yield _canonical(line)
+        for line in mark_lines(self._connection):
             yield _canonical(line)
 
     def _in_pages(self, sql: str) -> Iterator[str]:

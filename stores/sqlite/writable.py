@@ -16,14 +16,16 @@ import orjson
 
 from schemas.identity import said_id
 from schemas.insights import Insight, InsightStatus
-from schemas.operations import TuneRecall
+from schemas.operations import ForgetEpisode, LinkInsights, OrganiseInsight, TeachRanker, TuneRecall
 from schemas.signals import Signal
 from schemas.usage import MemoryUsed
 from stores.sqlite import fence
 from stores.sqlite.connection import Backend, Connection, open_connection
 from stores.sqlite.errors import StoreError
 from stores.sqlite.filters import microseconds
+from stores.sqlite.links import forget_links, put_organised
 from stores.sqlite.migrations import migrate
+from stores.sqlite.ranking import put_marks
 from stores.sqlite.rows import HistoryEntry, OutboxRow, Place, about, insight_columns, insight_of
 from stores.sqlite.store import EmbedderInfo, InsightStore, check_embedder
 from stores.sqlite.text import folded
@@ -121,6 +123,7 @@ class Transaction:
                 "UPDATE history SET reason = '', evidence = NULL WHERE insight_id = ? AND kind <> 'FORGET'", (one,)
             )
             self._connection.execute("UPDATE verdicts SET why = '' WHERE insight_id = :id OR other_id = :id", {"id": one})
+            forget_links(self._connection, one)
         if insight_ids:
             self._connection.execute("INSERT INTO insights_text (insights_text) VALUES ('optimize')")
 
@@ -147,6 +150,12 @@ class Transaction:
     def add_uses(self, uses: Sequence[tuple[MemoryUsed, Place]]) -> None:
         """Keep uses of the memory; an id that is there stays as it is."""
         put_uses(self._connection, uses)
+
+    def put_beside(self, operations: Sequence[tuple[LinkInsights | OrganiseInsight | TeachRanker | ForgetEpisode, Place]]) -> None:
+        """Keep links, what is organised and the ranker's marks. Forgotten episodes are the episode store's."""
+        told = [one for one, _ in operations]
+        put_organised(self._connection, [one for one in told if isinstance(one, (LinkInsights, OrganiseInsight))])
+        put_marks(self._connection, [one for one in told if isinstance(one, TeachRanker)])
 
     def tune(self, operations: Sequence[TuneRecall]) -> None:
         """Change settings of recall."""

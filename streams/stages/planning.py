@@ -14,7 +14,7 @@ from typing import cast
 
 from schemas.identity import said_id
 from schemas.insights import Insight, InsightStatus
-from schemas.operations import RememberNote, TuneRecall
+from schemas.operations import ForgetEpisode, LinkInsights, OrganiseInsight, RememberNote, TeachRanker, TuneRecall
 from schemas.signals import Signal
 from schemas.topics import MEMORY_USED, OPERATIONS, SIGNALS_RAISED
 from schemas.usage import MemoryUsed
@@ -22,7 +22,7 @@ from stores.recall.errors import BadRecall
 from stores.recall.tuned import tuned
 from stores.sqlite import NoteVerdict, Place, RefusedOperation, WritableInsightStore
 from workers import ledger, notes
-from workers.ledger import Operation, Rejected, Single
+from workers.ledger import Beside, Operation, Rejected, Single
 from workers.stage import Delivery, Outcome, Refusal
 
 Offsets = Mapping[tuple[str, int], int]
@@ -54,6 +54,7 @@ class Plan:
     uses: list[tuple[MemoryUsed, Place]] = field(default_factory=list)
     settings: Settings = field(default_factory=dict)
     tunings: list[TuneRecall] = field(default_factory=list)
+    beside: list[tuple[Beside, Place]] = field(default_factory=list)
     refused: list[RefusedOperation] = field(default_factory=list)
     signals: list[tuple[Signal, Place]] = field(default_factory=list)
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -129,6 +130,10 @@ def _with_what_is_known(store: WritableInsightStore, batch: Sequence[Delivery]) 
     written = [delivery.message for delivery in batch if isinstance(delivery.message, RememberNote)]
     for note in written:
         wanted |= {one.insight_id for one in note.similar} | ({note.corrects} if note.corrects else set())
+    for one in (delivery.message for delivery in batch):
+        wanted |= (
+            {one.target_id} if isinstance(one, LinkInsights) else set(one.cites) if isinstance(one, OrganiseInsight) else set()
+        )
     if written:
         wanted |= set(store.notes_saying(said_id(note.key, note.text) for note in written))
     plan = Plan(known=store.current(wanted), settings={name: one.value for name, one in store.tuned().items()})
@@ -160,6 +165,8 @@ def _apply(plan: Plan, operation: Operation, place: Place) -> str | RefusedOpera
             refused = _remember(plan, operation)
         case TuneRecall():
             refused = _tune(plan, operation)
+        case LinkInsights() | OrganiseInsight() | TeachRanker() | ForgetEpisode():
+            refused = _beside(plan, operation, place)
         case _:
             refused = _single(plan, operation)
     if refused is not None:
@@ -189,6 +196,24 @@ def _tune(plan: Plan, operation: TuneRecall) -> Rejected | None:
         return Rejected("bad_tuning", f"{error}; {error.hint}" if error.hint else str(error))
     plan.settings = wanted
     plan.tunings.append(operation)
+    return None
+
+
+def _beside(plan: Plan, operation: Beside, place: Place) -> Rejected | None:
+    """Take down what changes no insight. What is forgotten gets no link, and no words of it are kept."""
+    if isinstance(operation, (LinkInsights, OrganiseInsight)):
+        ends = [operation.insight_id, *([operation.target_id] if isinstance(operation, LinkInsights) else [])]
+        for end in ends:
+            insight = plan.state(end)
+            if insight is None:
+                return Rejected("unknown_insight", f"{operation.kind} of insight {end}, which was never added")
+            if insight.status is InsightStatus.FORGOTTEN:
+                return Rejected("forgotten", f"insight {end} was forgotten; {operation.kind} does not apply to it")
+    if isinstance(operation, OrganiseInsight):
+        cited = [plan.state(one) for one in operation.cites]
+        if any(one is None or one.status is InsightStatus.FORGOTTEN for one in cited):
+            operation = operation.model_copy(update={"context_note": None, "cites": ()})
+    plan.beside.append((operation, place))
     return None
 
 

@@ -119,6 +119,7 @@ class InsightWriter:
                 transaction.put(insight, vectors.get(insight.id))
             transaction.record([_history(change) for change in plan.changes])
             transaction.add_verdicts(plan.verdicts)
+            transaction.put_beside(plan.beside)
             transaction.scrub(forgotten)
             transaction.add_signals(plan.signals)
             transaction.add_uses(plan.uses)
