@@ -46,6 +46,23 @@ class Settings(BaseSettings):
     batch_records: int = Field(256, ge=1, le=5000, description="records a stage takes at once")
     checkpoint_records: int = Field(2000, ge=1, description="records between two snapshots of a stateful stage")
 
+    breaker_warn_bps: int = Field(300, ge=1, le=10_000, description="drawdown from its mark that warns, in basis points")
+    breaker_halt_bps: int = Field(700, ge=1, le=10_000, description="drawdown that halts new positions, in basis points")
+    breaker_stop_bps: int = Field(1300, ge=1, le=10_000, description="drawdown that stops everything, in basis points")
+    breaker_hysteresis_bps: int = Field(100, ge=0, le=10_000, description="how far under its threshold a state is left again")
+
+    # A language model is optional. Its key is in a file, never a value; without a URL nobody is asked.
+    llm_url: str = Field("", description="base URL of an OpenAI-compatible endpoint, such as http://127.0.0.1:8080/v1; empty: no model")
+    llm_model: str = Field("default", min_length=1, max_length=128, description="the endpoint's name for the model")
+    llm_key_file: Path | None = Field(None, description="file that holds the endpoint's key")
+    llm_format: Literal["json_schema", "json_object", "text"] = Field("json_schema", description="how answers are constrained")
+    llm_timeout_s: float = Field(5.0, gt=0, le=600, description="longest wait for one answer; a model on a CPU needs more")
+    llm_retries: int = Field(2, ge=0, le=5, description="further attempts after a failure that may pass")
+    llm_tokens_per_hour: int = Field(100_000, ge=0, description="tokens that may be spent in any hour")
+    llm_max_tokens: int = Field(700, ge=16, le=8192, description="longest answer, in tokens")
+    llm_every_s: float = Field(3600.0, ge=1, description="seconds between two rounds of proposals by up")
+    llm_fdr: float = Field(0.02, gt=0, lt=1, description="false discovery rate of what a model proposes, a key, beside the distiller's")
+
     # Metrics and health. The port has no authentication: leave it on loopback, or put something before it that has.
     metrics_port: int = Field(0, ge=0, le=65535, description="port of /metrics, /healthz and /readyz; 0: none (9464 is usual)")
     metrics_host: str = Field("127.0.0.1", min_length=1, description="address that the metrics port listens on")
@@ -76,6 +93,15 @@ class Settings(BaseSettings):
         if value and not value.startswith(("embedded://", "kafka://")):
             raise ValueError("a broker is embedded://PATH or kafka://HOST:PORT")
         return value
+
+    @field_validator("llm_url")
+    @classmethod
+    def _known_endpoint(cls, value: str) -> str:
+        if value and not value.startswith(("http://", "https://")):
+            raise ValueError("an endpoint is http://... or https://...")
+        if "@" in value:
+            raise ValueError("an endpoint's URL holds no credentials: put the key into a file")
+        return value.rstrip("/")
 
     @property
     def log_path(self) -> Path:
