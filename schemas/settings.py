@@ -52,7 +52,7 @@ class Settings(BaseSettings):
     breaker_hysteresis_bps: int = Field(100, ge=0, le=10_000, description="how far under its threshold a state is left again")
 
     # A language model is optional. Its key is in a file, never a value; without a URL nobody is asked.
-    llm_url: str = Field("", description="base URL of an OpenAI-compatible endpoint, such as http://127.0.0.1:8080/v1; empty: no model")
+    llm_url: str = Field("", description="base URL of an OpenAI-compatible endpoint (http://127.0.0.1:8080/v1); empty: none")
     llm_model: str = Field("default", min_length=1, max_length=128, description="the endpoint's name for the model")
     llm_key_file: Path | None = Field(None, description="file that holds the endpoint's key")
     llm_format: Literal["json_schema", "json_object", "text"] = Field("json_schema", description="how answers are constrained")
@@ -61,7 +61,7 @@ class Settings(BaseSettings):
     llm_tokens_per_hour: int = Field(100_000, ge=0, description="tokens that may be spent in any hour")
     llm_max_tokens: int = Field(700, ge=16, le=8192, description="longest answer, in tokens")
     llm_every_s: float = Field(3600.0, ge=1, description="seconds between two rounds of proposals by up")
-    llm_fdr: float = Field(0.02, gt=0, lt=1, description="false discovery rate of what a model proposes, a key, beside the distiller's")
+    llm_fdr: float = Field(0.02, gt=0, lt=1, description="false discovery rate of a model's claims, a key, beside fdr")
 
     # Metrics and health. The port has no authentication: leave it on loopback, or put something before it that has.
     metrics_port: int = Field(0, ge=0, le=65535, description="port of /metrics, /healthz and /readyz; 0: none (9464 is usual)")
