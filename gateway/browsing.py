@@ -71,4 +71,3 @@ class Browsing:
         """How often a memory was handed out and used; None where it never was."""
         caller.need(Tier.READ)
         return self._insights.use_counts([memory_id]).get(memory_id)
-

@@ -15,6 +15,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gateway.mcp.transport import PATH
 from schemas.errors import BrainError
 
+API = "/v1"
+
 
 def bound(host: str, port: int, *, allow_remote: bool) -> socket.socket:
     """A listening socket; port 0 takes a free one.
@@ -69,12 +71,17 @@ def run(app: ASGIApp, listener: socket.socket) -> None:
             signal.signal(number, handler)
 
 
-def joined(api: ASGIApp, mcp: ASGIApp) -> ASGIApp:
-    """Two applications on one address: the MCP endpoint's path goes to the one, all others, and the lifespan, to the other."""
+def joined(api: ASGIApp, mcp: ASGIApp, pages: ASGIApp) -> ASGIApp:
+    """Three applications on one address: MCP's path, the API under ``/v1`` with the lifespan, and all else the pages."""
+
+    def chosen(scope: Scope) -> ASGIApp:
+        path = scope.get("path", "")
+        if scope["type"] != "http" or path == API or path.startswith(f"{API}/"):
+            return api
+        return mcp if path.rstrip("/") == PATH else pages
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        chosen = mcp if scope["type"] == "http" and scope["path"].rstrip("/") == PATH else api
-        await chosen(scope, receive, send)
+        await chosen(scope)(scope, receive, send)
 
     return app
 

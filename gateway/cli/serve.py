@@ -17,7 +17,7 @@ def require_gateway() -> None:
     Raises:
         BrainError: one is not.
     """
-    missing = [name for name in ("fastapi", "mcp", "uvicorn") if find_spec(name) is None]
+    missing = [name for name in ("fastapi", "jinja2", "mcp", "uvicorn") if find_spec(name) is None]
     if missing:
         raise BrainError(f"this needs {', '.join(missing)}", hint='pip install "defi-brain[gateway]"')
 
@@ -42,12 +42,17 @@ def serve(
     burst: int,
     max_body: int,
 ) -> None:
-    """Serve the REST API under /v1 and MCP under /mcp until interrupted. Every request needs a key: see `keys create`."""
+    """Serve the operator's pages, the REST API under /v1 and MCP under /mcp until interrupted.
+
+    Every request needs a key: see `keys create`.
+    """
     require_gateway()
     from gateway.brain import open_service
     from gateway.composition import layout
     from gateway.keys import KeyStore
     from gateway.mcp.transport import http_server
+    from gateway.pages.app import create_pages
+    from gateway.pages.wiring import facts_of
     from gateway.rest.app import Limits, create_app
     from gateway.serving import bound, joined, run, url_of, with_lifespan_of
 
@@ -58,7 +63,8 @@ def serve(
         url = url_of(listener)
         _, mcp = http_server(service, keys, limits, url)
         app = create_app(service, keys, limits, lifespan=with_lifespan_of(mcp))
-        click.echo(f"REST on {url}/v1, MCP on {url}/mcp; Ctrl-C stops", err=True)
+        pages = create_pages(service, keys, facts_of(settings, service.log, arguments), rate=rate, burst=burst)
+        click.echo(f"pages on {url}/, REST on {url}/v1, MCP on {url}/mcp; Ctrl-C stops", err=True)
         if not any(key.revoked is None for key in keys.list()):
             click.echo("hint: there is no key yet; defi-brain keys create NAME makes one", err=True)
-        run(joined(app, mcp), listener)
+        run(joined(app, mcp, pages), listener)

@@ -1,7 +1,7 @@
 """Who is at the browser: a key is shown once, at sign-in; then a cookie names a session that only this process knows.
 
-The cookie is ``HttpOnly`` and ``SameSite=Strict``, so no other site can send it; every form also carries a token that belongs to the
-session. A session ends after some hours, at sign-out, with the process, or with its key: that is looked up at each request.
+The cookie is ``HttpOnly`` and ``SameSite=Strict``, so no other site can send it; every form also carries a token of the session.
+A session ends after some hours, at sign-out, with the process, or with its key: that is looked up at each request.
 """
 
 from __future__ import annotations

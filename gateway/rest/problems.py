@@ -90,9 +90,14 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
+def status_of(error: BrainError) -> int:
+    """The HTTP status of one of our errors."""
+    return next(status for kind, status in _STATUS if isinstance(error, kind))
+
+
 def of_error(error: BrainError) -> JSONResponse:
     """The problem of one of our errors."""
-    status = next(status for kind, status in _STATUS if isinstance(error, kind))
+    status = status_of(error)
     code = error.code if isinstance(error, RequestProblem) else _CODES.get(type(error), "unavailable")
     return problem(status, code, str(error), hint=error.hint)
 

@@ -1,0 +1,31 @@
+"""Changes of insights as server-sent events for the pages, from now on; ends with the session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import orjson
+
+from gateway.rest.updates import LOOK_S, Place
+from gateway.writing import Log
+
+
+async def live(log: Log, still_here: Callable[[], bool]) -> AsyncIterator[str]:
+    """Events named ``change``, each with the insight's id, the kind of operation and the new confidence; comments keep it alive."""
+    place = await asyncio.to_thread(Place.at_end, log)
+    yield ": listening\n\n"
+    while await asyncio.to_thread(still_here):
+        seen = await asyncio.to_thread(log.changes)
+        found = await asyncio.to_thread(place.read, log)
+        for event_id, update in found:
+            told = {
+                "id": update.insight.id,
+                "kind": update.kind,
+                "revision": update.revision,
+                "confidence": float(update.insight.confidence),
+            }
+            yield f"id: {event_id}\nevent: change\ndata: {orjson.dumps(told).decode()}\n\n"
+        if not found:
+            yield ": still here\n\n"
+            await asyncio.to_thread(log.wait, seen, LOOK_S)
