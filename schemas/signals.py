@@ -45,8 +45,9 @@ class DriftSignal(Contract):
 class RegimeState(Part):
     """One state of a regime model.
 
-    ``mean`` and ``sd`` are of what the model observes (see :class:`RegimeModel`); ``typical`` is the series' own value at that
-    mean, in the metric's unit; ``share`` is how much of the time the chain spends there in the long run.
+    ``mean`` and ``sd`` are of what the model observes (see :class:`RegimeModel`); ``typical`` is what the state stands for in the
+    metric's unit: a level, or for changes of the price their spread. ``share`` is how much of the time the chain spends there in
+    the long run.
     """
 
     name: RegimeName
@@ -59,9 +60,9 @@ class RegimeState(Part):
 class RegimeModel(Part):
     """A fitted hidden Markov model with Gaussian states, whole: the filter goes on from it without a fit.
 
-    What is observed is ``(f(value) - center) / scale``, held within the filter's bounds, where f is ``transform``. ``states`` are
-    in order, the calmest first; ``start`` and ``transition`` (row: from) are over them. ``id`` is a content id of all that.
-    ``n`` observations were fitted; ``fits`` counts the stream's fits, this one included.
+    What is observed is ``(f(value) - center) / scale``, where f is ``transform``. ``states`` are in the order of their ``typical``
+    values, the calmest first. ``start`` and ``transition`` (row: from) are over them. ``n`` observations were fitted; ``fits``
+    counts the stream's fits, this one included. ``id`` is a content id of all that.
     """
 
     id: str
