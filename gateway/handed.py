@@ -15,14 +15,14 @@ class Handed:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._answers: OrderedDict[str, tuple[str, tuple[str, ...]]] = OrderedDict()
+        self._answers: OrderedDict[str, tuple[str, tuple[str, ...], tuple[float, ...]]] = OrderedDict()
         self._by_author: OrderedDict[tuple[str, str], None] = OrderedDict()
 
-    def answer(self, recall_id: str, author: str, memory_ids: Sequence[str]) -> None:
-        """Take an answer down."""
+    def answer(self, recall_id: str, author: str, memory_ids: Sequence[str], scores: Sequence[float] = ()) -> None:
+        """Take an answer down, with the scores that its memories were found with."""
         self.note(author, memory_ids)
         with self._lock:
-            self._answers[recall_id] = (author, tuple(memory_ids))
+            self._answers[recall_id] = (author, tuple(memory_ids), tuple(scores))
             while len(self._answers) > _ANSWERS:
                 self._answers.popitem(last=False)
 
@@ -40,6 +40,12 @@ class Handed:
         with self._lock:
             found = self._answers.get(recall_id)
         return found[1] if found is not None and found[0] == author else None
+
+    def scores_of(self, recall_id: str, author: str) -> tuple[float, ...]:
+        """The scores in an answer to this author, in the order of its memories; none where they are not known."""
+        with self._lock:
+            found = self._answers.get(recall_id)
+        return found[2] if found is not None and found[0] == author else ()
 
     def to(self, author: str, memory_ids: Iterable[str]) -> set[str]:
         """Those of the memories that this author was shown."""

@@ -202,6 +202,10 @@ def memory_view(hit: RecallHit) -> MemoryView:
             "boosts": {name: _short(score) for name, score in why.boosts.items()},
             "gate": why.gate,
         },
+            "score": _short(why.score),
+            "learned": None
+            if why.learned is None
+            else {"chance": _short(why.learned.chance), **{name: _short(cell) for name, cell in why.learned.features.items()}},
     )
 
 

@@ -206,13 +206,16 @@ class Writing:
             if answered is None:
                 raise NotFound(f"no answer {recall_id!r} was given to you", hint="leave recall_id out and list the recalled ids")
             handed = (*answered, *handed)
+        scores = self._handed.scores_of(recall_id, caller.author) if recall_id is not None else ()
+        shown = tuple(dict.fromkeys(handed))
         use_id = content_id("use", caller.author, request_id)
         use = _made(
             MemoryUsed,
             use_id=use_id,
             agent_id=caller.author,
             ts=self._clock(),
-            recalled=tuple(dict.fromkeys(handed)),
+            recalled=shown,
+            scores=scores if len(scores) == len(shown) else (),
             used=tuple(dict.fromkeys(used)),
             event_id=event_id,
             ended=ended,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 
 from schemas.base import Contract
 from schemas.types import Label, Moment
@@ -15,7 +15,8 @@ MemoryId = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[!-~]+$"
 class MemoryUsed(Contract):
     """One use of the memory by one agent. ``recalled`` were handed out, ``used`` went into a decision; used ones count as recalled.
 
-    ``event_id`` is the tool execution that came of it, ``ended`` how that went. ``use_id`` makes it idempotent.
+    ``event_id`` is the tool execution that came of it, ``ended`` how that went. ``use_id`` makes it idempotent. ``scores``
+    are those that ``recalled`` were found with, without what a ranker learned, in the same order; none where they are not known.
     """
 
     wire_name: ClassVar[str] = "memory-used"
@@ -24,6 +25,7 @@ class MemoryUsed(Contract):
     agent_id: Label
     ts: Moment
     recalled: tuple[MemoryId, ...] = Field(default=(), max_length=100)
+    scores: tuple[FiniteFloat, ...] = Field(default=(), max_length=100)
     used: tuple[MemoryId, ...] = Field(default=(), max_length=100)
     event_id: Label | None = None
     ended: Literal["success", "failure", "unknown"] = "unknown"

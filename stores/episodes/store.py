@@ -134,6 +134,16 @@ class EpisodeStore:
                 return to_episode(row)
         return None
 
+    def brief(self, ids: Sequence[str]) -> dict[str, tuple[datetime, float]]:
+        """Event time and importance of those of the episodes that are kept, by id."""
+        wanted = sorted(set(ids))
+        if not wanted:
+            return {}
+        rows = (
+            row for segment in self._segments() for row in segment.first(with_ids(wanted), ("id", "ts", "importance"), len(wanted))
+        )
+        return {row["id"]: (row["ts"].astimezone(UTC), float(row["importance"])) for row in rows}
+
     def find(self, prefix: str) -> Episode | None:
         """The one episode whose id starts with ``prefix``; None where there is none or more than one."""
         where = with_id_prefix(prefix)

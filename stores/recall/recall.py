@@ -6,7 +6,8 @@
 4. A walk over the candidates' links may put what is connected before what is merely alike (``graph``). It decides the order; the
    scores stay the recipe's, handed out in the new order, so that they mean the same with and without it.
 5. Recency and the caller's regime are added, by event time.
-6. The whole is graded. A result that most likely answers nothing is withheld: noise in an agent's context costs more than nothing.
+6. What experience says of the best, where a ranker has earned its say (``preference``), is mixed in.
+7. The whole is graded. A result that most likely answers nothing is withheld: noise in an agent's context costs more than nothing.
 
 Words of different stores are measured by different rulers (each BM25 has its own collection). So a store's lexical scores are
 scaled to its best one, and that is worth the share of the question's words it has.
@@ -15,7 +16,7 @@ scaled to its best one, and that is worth the share of the question's words it h
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from stores.recall.filters import RecallFilters, zoned
@@ -23,6 +24,7 @@ from stores.recall.fusion import RECIPES, Fused, ranked
 from stores.recall.grading import Grade, Judged, grade, probability, signals
 from stores.recall.graph import LinkGraph, Links
 from stores.recall.memories import Kind, Memory
+from stores.recall.preference import Preference
 from stores.recall.result import RecallHit, RecallResult, Why
 from stores.recall.sources import Candidate, Embedder, Found, Question, Source
 from stores.recall.text import MAX_CHARS, Query, query_terms, words
@@ -30,6 +32,8 @@ from stores.recall.triples import named_in
 from stores.recall.tuning import RecallTuning, recency
 
 EVERYTHING = RecallFilters()
+_RERANKED = 10
+"""Of those beyond what is asked for, how many at least may still come in by experience."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +48,17 @@ class Recall:
     """Answers questions from episodes and insights; either may be None. Safe to share between threads if its sources are."""
 
     def __init__(
-        self, episodes: Source | None, insights: Source | None, embedder: Embedder, tuning: RecallTuning | None = None
+        self,
+        episodes: Source | None,
+        insights: Source | None,
+        embedder: Embedder,
+        tuning: RecallTuning | None = None,
+        preference: Preference | None = None,
     ) -> None:
         self._sources = tuple(source for source in (episodes, insights) if source is not None)
         self._embedder = embedder
         self.tuning = tuning or RecallTuning()
+        self._preference = preference
 
     def recall(
         self,
@@ -83,7 +93,18 @@ class Recall:
         scored = self._scored(asked, text, found, tuned)
         moment = now if as_of is None else min(now, as_of)
         hits = sorted((_hit(one, tuned, moment, regime) for one in scored), key=lambda hit: (-hit.score, hit.id))
+        if as_of is None:
+            hits = self._preferred(hits, count, now)
         return _graded(text, scored, hits, count, tuned, sum(one.unknown for one in found))
+
+    def _preferred(self, hits: list[RecallHit], count: int, now: datetime) -> list[RecallHit]:
+        """The best few in the order that experience gives them; those after them stay after them."""
+        best, rest = hits[: max(2 * count, count + _RERANKED)], hits[max(2 * count, count + _RERANKED) :]
+        found = self._preference.prefer([(hit.memory, hit.score) for hit in best], now) if self._preference and best else None
+        if found is None:
+            return hits
+        told = [replace(hit, score=found[hit.id].score, why=replace(hit.why, learned=found[hit.id])) for hit in best]
+        return [*sorted(told, key=lambda hit: (-hit.score, hit.id)), *rest]
 
     def _scored(self, asked: Query, text: str, found: Sequence[Found], tuned: RecallTuning) -> list[_Scored]:
         candidates = {
@@ -140,6 +161,7 @@ def _hit(one: _Scored, tuned: RecallTuning, now: datetime, regime: str | None) -
     if regime is not None and memory.regime == regime:
         boosts["regime"] = tuned.regime_weight
     cosine = one.candidate.cosine
+    score = one.relevance + sum(boosts.values())
     why = Why(
         recipe=tuned.recipe,
         sources={"dense": cosine, "lexical": one.candidate.lexical},
@@ -148,8 +170,9 @@ def _hit(one: _Scored, tuned: RecallTuning, now: datetime, regime: str | None) -
         walk=one.walk,
         boosts=boosts,
         gate=f"cosine {cosine:.3f} >= {tuned.min_score:g}" if cosine is not None else "found by words; its cosine is not at hand",
+        score=score,
     )
-    return RecallHit(memory.id, memory.kind, memory.text, one.relevance + sum(boosts.values()), memory.ts, why, memory)
+    return RecallHit(memory.id, memory.kind, memory.text, score, memory.ts, why, memory)
 
 
 def _graded(

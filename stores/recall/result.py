@@ -8,6 +8,7 @@ from datetime import datetime
 
 from stores.recall.grading import Grade, Signals
 from stores.recall.memories import Kind, Memory
+from stores.recall.preference import Preferred
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,8 @@ class Why:
 
     ``sources``: what each source said in its own unit (None: it did not find it). ``parts``: what the recipe made of that, 0 … 1.
     ``relevance``: the recipe's score, or the place that the walk over links gave it. ``walk``: how often the walk came by, 1 the
-    most, None where there was none. ``boosts``: what was added. ``gate``: which test it passed.
+    most, None where there was none. ``boosts``: what was added. ``gate``: which test it passed. ``score``:
+    what all of that comes to; ``learned``: what the ranker made of it, None where it has no say.
     """
 
     recipe: str
@@ -26,6 +28,8 @@ class Why:
     walk: float | None
     boosts: Mapping[str, float]
     gate: str
+    score: float = 0.0
+    learned: Preferred | None = None
 
 
 @dataclass(frozen=True, slots=True)

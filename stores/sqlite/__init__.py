@@ -5,6 +5,8 @@ from stores.sqlite.connection import BACKENDS, Backend, usable_backends
 from stores.sqlite.errors import BadQuery, FencedOut, StoreError
 from stores.sqlite.filters import InsightFilter, Order, SignalFilter
 from stores.sqlite.inquiries import Fate, Page
+from stores.sqlite.links import Link, Organised
+from stores.sqlite.ranking import Mark, Trail
 from stores.sqlite.rows import HistoryEntry, OutboxRow, Place
 from stores.sqlite.store import EmbedderInfo, Hit, InsightStore, StoreStats
 from stores.sqlite.uses import NoteVerdict, UseCount
@@ -22,8 +24,11 @@ __all__ = [
     "Hit",
     "InsightFilter",
     "InsightStore",
+    "Link",
+    "Mark",
     "NoteVerdict",
     "Order",
+    "Organised",
     "OutboxRow",
     "Page",
     "Place",
@@ -31,6 +36,8 @@ __all__ = [
     "SignalFilter",
     "StoreError",
     "StoreStats",
+    "Tally",
+    "Trail",
     "Transaction",
     "UseCount",
     "WritableInsightStore",

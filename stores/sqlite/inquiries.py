@@ -15,8 +15,8 @@ from stores.sqlite.audit import Changed, change_facets, changes, insight_facets
 from stores.sqlite.connection import Connection
 from stores.sqlite.filters import InsightFilter
 from stores.sqlite.links import Link, Organised, bases, link_counts, links_of, organised
-from stores.sqlite.ranking import Mark, marks
-from stores.sqlite.rows import HistoryEntry, Place, history_of
+from stores.sqlite.ranking import Mark, Trail, marks, progress, trails, uses_in_order, uses_until
+from stores.sqlite.rows import HISTORY, HistoryEntry, Place, from_microseconds, history_of
 from stores.sqlite.text import folded
 from stores.sqlite.tunings import Tuned, tuned
 from stores.sqlite.uses import NoteVerdict, UseCount, handed_to, page_of_uses, use_counts, verdict_on
@@ -189,3 +189,23 @@ class Inquiries:
         with db.snapshot():
             params = {"id": insight_id, "words": words, "folded": folded(words)}
             return {place: int(db.one(sql, params)) for place, sql in looks.items()}
+    def uses_until(self, moment: datetime | None = None) -> int:
+        """How many uses are dated until a moment; all of them without one."""
+        return uses_until(self._connection, moment)
+
+    def uses_in_order(self, first: int, count: int) -> list[MemoryUsed]:
+        """Uses by event time and id: so many, from an index on."""
+        return uses_in_order(self._connection, first, count)
+
+    def trails(self, insight_ids: Iterable[str]) -> dict[str, Trail]:
+        """What was known of insights when; what was forgotten has no trail."""
+        return trails(self._connection, insight_ids)
+
+    def forgotten(self) -> int:
+        """How many insights were forgotten."""
+        return int(self._connection.one("SELECT count(*) FROM insights WHERE status = 'forgotten'"))
+
+    def progress(self) -> tuple[tuple[str, int, int], ...]:
+        """Offsets of the log that the store has read up to: while they stay, nothing in it changes."""
+        return progress(self._connection)
+
