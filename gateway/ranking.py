@@ -1,6 +1,6 @@
 """The ranker over the stores: what was used, as the writer keeps it, taught to ``workers/ranker.py``.
 
-Nothing learned is stored. The weights are a function of what the stores hold — uses, histories of confidence, the operator's marks —
+Nothing learned is stored. The weights are a function of what the stores hold (uses, histories of confidence, the operator's marks),
 so a brain that is rebuilt from its log has the same ones. They are worked out when the taught part of the uses has grown (every 50
 uses, or when an operator asks), on the next question, and kept in memory until then.
 """
@@ -23,6 +23,7 @@ from stores.sqlite import InsightStore, Trail
 from workers.ranker import MOST_USES, Features, Learned, RankerSettings, Shown, Use, blended, frequency, learn, taught
 
 HALF_LIFE_DAYS = 30.0
+DEFAULTS = RankerSettings()
 _Taught = tuple[int, int, int]
 
 
@@ -41,7 +42,7 @@ class RankerState:
 class LearnedRanking:
     """A :class:`~stores.recall.preference.Preference` that learns from the stores. Safe to share between threads."""
 
-    def __init__(self, insights: InsightStore, episodes: EpisodeStore | None, settings: RankerSettings = RankerSettings()) -> None:
+    def __init__(self, insights: InsightStore, episodes: EpisodeStore | None, settings: RankerSettings = DEFAULTS) -> None:
         self._insights = insights
         self._episodes = episodes
         self._settings = settings

@@ -36,7 +36,6 @@ __all__ = [
     "SignalFilter",
     "StoreError",
     "StoreStats",
-    "Tally",
     "Trail",
     "Transaction",
     "UseCount",

@@ -16,7 +16,7 @@ from stores.sqlite.connection import Connection
 from stores.sqlite.filters import InsightFilter
 from stores.sqlite.links import Link, Organised, bases, link_counts, links_of, organised
 from stores.sqlite.ranking import Mark, Trail, marks, progress, trails, uses_in_order, uses_until
-from stores.sqlite.rows import HISTORY, HistoryEntry, Place, from_microseconds, history_of
+from stores.sqlite.rows import HistoryEntry, Place, history_of
 from stores.sqlite.text import folded
 from stores.sqlite.tunings import Tuned, tuned
 from stores.sqlite.uses import NoteVerdict, UseCount, handed_to, page_of_uses, use_counts, verdict_on
