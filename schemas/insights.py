@@ -20,6 +20,9 @@ Confidence = Annotated[ExactDecimal, Field(ge=Decimal(0), le=Decimal(1))]
 
 FeedbackType = Literal["strategy_preference", "decision_correction", "market_context", "goal_adjustment"]
 Priority = Literal["low", "medium", "high"]
+ArchiveCause = Literal["stated", "explained", "expired", "merged", "superseded"]
+"""Why something is archived: somebody said so; a newer claim explains it; its time is over; it is the same as another insight; or
+another one contradicts it and holds."""
 
 
 class InsightStatus(StrEnum):
@@ -28,6 +31,14 @@ class InsightStatus(StrEnum):
     ACTIVE = "active"
     ARCHIVED = "archived"
     FORGOTTEN = "forgotten"
+
+
+class Archived(Part):
+    """Why and since when (event time) an insight is out of context. ``by`` is what took its place, where something did."""
+
+    cause: ArchiveCause
+    ts: Moment
+    by: str | None = None
 
 
 class Directive(Part):
@@ -45,13 +56,15 @@ class Directive(Part):
 
 class Note(Part):
     """What makes an insight an agent's note. ``reinforced`` counts the times that it was said again by somebody who had not got it
-    from here; ``echoes`` the times that it was merely repeated (law 9). ``superseded_by`` is the note that took its place.
+    from here; ``echoes`` the times that it was merely repeated (law 9). ``superseded_by`` is the note that took its place;
+    ``contests`` one that says otherwise and was confirmed too often to give way to a single contrary word.
     """
 
     reinforced: int = 0
     updated: int = 0
     echoes: int = 0
     superseded_by: str | None = None
+    contests: str | None = None
 
 
 class Insight(Contract):
@@ -69,6 +82,7 @@ class Insight(Contract):
     category: Category
     confidence: Confidence
     status: InsightStatus = InsightStatus.ACTIVE
+    archived: Archived | None = None
     revision: int = Field(ge=1)
     key: str
     label: Label
@@ -87,7 +101,7 @@ class Insight(Contract):
     simulated: bool = False
 
 
-OperationKind = Literal["ADD", "UPVOTE", "DOWNVOTE", "EDIT", "ARCHIVE", "ADJUST", "DIRECTIVE", "REMEMBER", "FORGET"]
+OperationKind = Literal["ADD", "UPVOTE", "DOWNVOTE", "EDIT", "ARCHIVE", "RESTORE", "ADJUST", "DIRECTIVE", "REMEMBER", "FORGET"]
 
 
 class InsightUpdate(Contract):

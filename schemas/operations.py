@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from schemas.base import Contract, Part
 from schemas.claims import Category, Claim, Evidence
-from schemas.insights import Confidence, FeedbackType, Priority
+from schemas.insights import ArchiveCause, Confidence, FeedbackType, Priority
 from schemas.types import ExactDecimal, Label, Moment, Text
 
 
@@ -63,9 +63,24 @@ class EditInsight(_Operation):
 
 
 class ArchiveInsight(_Operation):
-    """Out of context; kept."""
+    """Out of context; kept. ``cause`` says what may bring it back (``workers/ledger.py``); ``by`` is what took its place."""
 
     kind: Literal["ARCHIVE"] = "ARCHIVE"
+    cause: ArchiveCause = "stated"
+    by: str | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.cause == "merged" and self.by in (None, self.insight_id):
+            raise PydanticCustomError("merged", "what is merged names another insight that it went into")
+        return self
+
+
+class RestoreInsight(_Operation):
+    """Back in context. With ``cause`` only if it was archived for that; what was merged does not come back."""
+
+    kind: Literal["RESTORE"] = "RESTORE"
+    cause: ArchiveCause | None = None
 
 
 class AdjustInsight(_Operation):
@@ -217,6 +232,7 @@ InsightOperation = Annotated[
     | DownvoteInsight
     | EditInsight
     | ArchiveInsight
+    | RestoreInsight
     | AdjustInsight
     | SubmitDirective
     | RememberNote
@@ -234,6 +250,7 @@ OPERATION: TypeAdapter[
     | DownvoteInsight
     | EditInsight
     | ArchiveInsight
+    | RestoreInsight
     | AdjustInsight
     | SubmitDirective
     | RememberNote

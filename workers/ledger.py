@@ -7,7 +7,8 @@ ADD        makes the insight                                           0.60
 UPVOTE     counter, evidence if there is any, time of validation       +0.10, up to 1
 DOWNVOTE   the same                                                    −0.15, down to 0
 EDIT       text, claim and evidence if there are any, counter, time    unchanged
-ARCHIVE    status                                                      unchanged
+ARCHIVE    status, and why                                             unchanged
+RESTORE    active again, time of validation                            unchanged
 ADJUST     nothing                                                     set, or moved; within 0 … 1
 DIRECTIVE  makes an operator's directive                               1
 FORGET     everything but the id goes                                  0
@@ -19,8 +20,21 @@ or forgotten, and nothing else applies to it. To what is forgotten nothing appli
 Confidence is a Decimal, so ten votes up and down end where they should and not at 0.7500000000000001. Losing all of it does
 not remove an insight: it stays, with its history, where nobody is shown it.
 
-An archived insight still takes votes and edits — its evidence goes on — but nothing here brings it back; an ADD for it is
-refused like any ADD of what exists. The time of validation never goes back, so late evidence does not make an insight look
+An archived insight still takes votes and edits: its evidence goes on. What brings it back depends on why it went:
+
+==========  ==============================================================  ===========================================
+cause       it went because                                                 it comes back by
+==========  ==============================================================  ===========================================
+expired     its time was over (``workers/retention.py``)                    an UPVOTE or EDIT with evidence; RESTORE
+explained   a newer claim explains it: it was a proxy                       RESTORE: votes only say that the proxy
+                                                                            still correlates
+superseded  another one contradicts it and holds                            RESTORE
+stated      somebody said so, or nobody said why                            RESTORE
+merged      it is the same as another insight, where it goes on             nothing; its votes are the other's affair
+==========  ==============================================================  ===========================================
+
+A stronger cause stays when a weaker one comes later, so what was explained away does not become merely expired. An ADD for what
+exists is refused, archived or not. The time of validation never goes back, so late evidence does not make an insight look
 older than it is. An insight's id is its claim's, so an operation whose claim belongs to another insight is refused: accepting
 it would put evidence about one thing under the name of another.
 """
@@ -32,7 +46,7 @@ from decimal import Decimal
 from typing import Any, assert_never
 
 from schemas.claims import Category, Claim
-from schemas.insights import Directive, Insight, InsightStatus
+from schemas.insights import ArchiveCause, Archived, Directive, Insight, InsightStatus
 from schemas.operations import (
     AddInsight,
     AdjustInsight,
@@ -44,13 +58,14 @@ from schemas.operations import (
     LinkInsights,
     OrganiseInsight,
     RememberNote,
+    RestoreInsight,
     SubmitDirective,
     TeachRanker,
     TuneRecall,
     UpvoteInsight,
 )
 
-Change = UpvoteInsight | DownvoteInsight | EditInsight | ArchiveInsight | AdjustInsight | ForgetInsight
+Change = UpvoteInsight | DownvoteInsight | EditInsight | ArchiveInsight | RestoreInsight | AdjustInsight | ForgetInsight
 Single = AddInsight | SubmitDirective | Change
 """Operations whose effect follows from their own insight alone."""
 Beside = LinkInsights | OrganiseInsight | TeachRanker | ForgetEpisode
@@ -62,12 +77,14 @@ ADD_CONFIDENCE = Decimal("0.60")
 UPVOTE_STEP = Decimal("0.10")
 DOWNVOTE_STEP = Decimal("-0.15")
 _FLOOR, _CEILING = Decimal(0), Decimal(1)
+_WEIGHT: dict[ArchiveCause, int] = {"expired": 0, "stated": 1, "superseded": 2, "explained": 3, "merged": 4}
+_BACK = {"status": InsightStatus.ACTIVE, "archived": None}
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
     """An operation that cannot apply. ``reason`` is a stable code: ``already_exists``, ``unknown_insight``, ``claim_mismatch``,
-    ``forgotten``, ``directive_fixed``, ``cannot_correct``."""
+    ``forgotten``, ``directive_fixed``, ``cannot_correct``, ``not_archived``, ``archived_otherwise``, ``merged``."""
 
     reason: str
     detail: str
@@ -94,7 +111,21 @@ def apply(insight: Insight | None, operation: Single) -> Insight | Rejected:
         return _forgotten(insight, operation)
     if insight.directive is not None and not isinstance(operation, ArchiveInsight):
         return Rejected("directive_fixed", f"{operation.kind} does not apply to a directive; archive it and submit another")
+    if isinstance(operation, RestoreInsight) and (refused := _unrestorable(insight, operation)) is not None:
+        return refused
     return insight.model_copy(update={"revision": insight.revision + 1, **_changes(insight, operation)})
+
+
+def _unrestorable(insight: Insight, operation: RestoreInsight) -> Rejected | None:
+    if insight.status is not InsightStatus.ARCHIVED:
+        return Rejected("not_archived", f"insight {insight.id} is {insight.status}")
+    cause = insight.archived.cause if insight.archived else "stated"
+    if cause == "merged":
+        into = insight.archived.by if insight.archived else None
+        return Rejected("merged", f"insight {insight.id} is the same as {into} and goes on there")
+    if operation.cause not in (None, cause):
+        return Rejected("archived_otherwise", f"insight {insight.id} was archived as {cause}, not as {operation.cause}")
+    return None
 
 
 def _added(operation: AddInsight) -> Insight:
@@ -155,16 +186,22 @@ def _forgotten(insight: Insight, operation: ForgetInsight) -> Insight:
 
 
 def _changes(
-    insight: Insight, operation: UpvoteInsight | DownvoteInsight | EditInsight | ArchiveInsight | AdjustInsight
+    insight: Insight,
+    operation: UpvoteInsight | DownvoteInsight | EditInsight | ArchiveInsight | RestoreInsight | AdjustInsight,
 ) -> dict[str, Any]:
     if isinstance(operation, ArchiveInsight):
-        return {"status": InsightStatus.ARCHIVED}
+        return {"status": InsightStatus.ARCHIVED, "archived": _archived(insight, operation)}
+    if isinstance(operation, RestoreInsight):
+        note = insight.note and insight.note.model_copy(update={"superseded_by": None})
+        return _BACK | {"validated_ts": max(insight.validated_ts, operation.ts), "note": note}
     if isinstance(operation, AdjustInsight):
         wanted = operation.confidence
         return {"confidence": _moved(insight, operation.delta or _FLOOR) if wanted is None else wanted}
     changes: dict[str, Any] = {"validated_ts": max(insight.validated_ts, operation.ts)}
     if operation.evidence is not None:
         changes["latest"] = operation.evidence
+        if insight.archived and insight.archived.cause == "expired" and not isinstance(operation, DownvoteInsight):
+            changes |= _BACK
     match operation:
         case UpvoteInsight():
             return changes | {"confidence": _moved(insight, UPVOTE_STEP), "upvotes": insight.upvotes + 1}
@@ -175,6 +212,13 @@ def _changes(
             return changes | said | {"evidence": operation.evidence or insight.evidence}
         case _:
             assert_never(operation)
+
+
+def _archived(insight: Insight, operation: ArchiveInsight) -> Archived:
+    was = insight.archived
+    if was is not None and _WEIGHT[was.cause] > _WEIGHT[operation.cause]:
+        return was
+    return Archived(cause=operation.cause, ts=operation.ts, by=operation.by)
 
 
 def _moved(insight: Insight, step: Decimal) -> Decimal:

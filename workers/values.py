@@ -1,71 +1,73 @@
 """The values in a sentence: what two sentences must agree in to say the same, whatever their cosine.
 
-Everything is found by form, no model: numbers with their units, addresses and other identifiers, chains, names, sides (buy or
-sell, above or below, …) and polarity. A sentence's **frame** is what is left when measures, sides and negations are taken out;
-two sentences of one frame are the same statement with other values in it.
+Everything is found by form, no model: numbers with their units, addresses and other identifiers, chains, tokens and names, days and
+times, sides (buy or sell, above or below, …), quantities (all, most, only) and polarity (``workers/lexicon.py`` has the words). A
+sentence's **frame** is what is left when measures, sides and negations are taken out; two sentences of one frame are the same
+statement with other values in it.
+
+Order matters where roles do. "Swap USDC for WETH" has the words of "swap WETH for USDC", and so has "alpha is cheaper than beta" of
+its opposite; a cosine puts both pairs over 0.98. So what stands on the two sides of such a word is compared (``_turned``), the word
+that a side or a negation belongs to (``heads``), and never the bag of words alone.
+
+All of it errs in one direction: what form cannot tell from the opposite counts as different. The price is in
+``bench/RESULTS.md``: the share of true paraphrases that are kept apart.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
-_UNITS = {
-    "%": "%", "percent": "%", "pct": "%", "bps": "bps", "bp": "bps", "gwei": "gwei", "wei": "wei", "eth": "eth", "ether": "eth",
-    "$": "usd", "usd": "usd", "usdc": "usdc", "usdt": "usdt", "dai": "dai", "weth": "weth", "wbtc": "wbtc", "btc": "btc",
-    "x": "x", "s": "s", "sec": "s", "seconds": "s", "min": "min", "minutes": "min", "h": "h", "hours": "h", "hour": "h",
-    "d": "d", "days": "d", "day": "d", "ms": "ms", "blocks": "blocks", "block": "blocks", "ticks": "ticks", "utc": "utc",
-}  # fmt: skip
-_SCALES = {"k": Decimal(1_000), "m": Decimal(1_000_000), "bn": Decimal(1_000_000_000), "b": Decimal(1_000_000_000)}
-_SIDES = {
-    word: (axis, pole)
-    for axis, poles in {
-        "trade": ("buy buys bought buying", "sell sells sold selling"),
-        "position": ("long longs", "short shorts"),
-        "flow": ("deposit deposits deposited depositing add", "withdraw withdraws withdrew withdrawing withdrawal remove"),
-        "holding": ("own owns owned hold holds held holding keep keeps", "exit exits exited close closed"),
-        "bound": ("above over exceeds exceed > >= ≥", "below under < <= ≤"),
-        "degree": ("higher more larger bigger greater high large big", "lower less smaller fewer low small"),
-        "change": (
-            "increase increases increased rise rises rose up raise",
-            "decrease decreases decreased fall falls fell down cut",
-        ),
-        "depth": ("deep deeper liquid", "shallow shallower thin illiquid"),
-        "speed": ("faster fast", "slower slow"),
-        "time": ("before earlier", "after later"),
-        "worth": ("cheap cheaper good better best safe safer", "expensive costly bad worse worst unsafe risky dangerous"),
-        "result": ("succeed succeeds succeeded success", "fail fails failed failure revert reverts reverted"),
-        "switch": ("enable enabled on allow allowed always", "disable disabled off forbid forbidden never"),
-    }.items()
-    for pole, words in enumerate(poles)
-    for word in words.split()
-    if word not in ("on", "off")
-}
-_NEGATIONS = frozenset("not no never none neither nor without avoid avoids avoided cannot stop dont".split())  # noqa: SIM905
-_AUXILIARIES = frozenset("do does did be is are should must will would can could may might to the a an".split())  # noqa: SIM905
-_CHAINS = {
-    "ethereum": "1", "mainnet": "1", "optimism": "10", "bsc": "56", "gnosis": "100", "polygon": "137", "arbitrum": "42161",
-    "avalanche": "43114", "linea": "59144", "scroll": "534352", "zksync": "324",
-}  # fmt: skip
-_HEX = re.compile(r"0x[0-9a-f]{2,64}(?:…[0-9a-f]+|\.\.\.[0-9a-f]+)?", re.IGNORECASE)
-_DOTTED = re.compile(r"\b\d+(?:\.\d+){2,}\b")
+from workers.lexicon import (
+    ANTONYM_PREFIXES,
+    AUXILIARIES,
+    CALENDAR,
+    CHAINS,
+    EXCHANGES,
+    FUNCTIONS,
+    NEGATIONS,
+    NUMBER_WORDS,
+    PIVOTS,
+    QUANTITIES,
+    SAME,
+    SCALES,
+    SIDES,
+    TOKENS,
+    UNITS,
+    VENUES,
+    singular,
+)
+
+_HEX = re.compile(r"0x[0-9a-f]{2,64}(?:(?:…|\.\.\.?)[0-9a-f]+)?", re.IGNORECASE)
+_BARE_HEX = re.compile(r"\b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,64}\b", re.IGNORECASE)
+_BASE58 = re.compile(r"\b(?=\w*\d)(?=\w*[a-z])[1-9A-HJ-NP-Za-km-z]{32,44}\b")
+_DOTTED = re.compile(r"\b\d+(?:\.\d+){2,}\b|\b[\w-]+\.(?:eth|xyz|sol|crypto|lens|com|org|io)\b", re.IGNORECASE)
 _NUMBER = re.compile(
     r"(?P<sign>(?<![\w.])[-+−])?(?P<usd>\$)?(?<![\w.])(?P<digits>\d[\d,_]*(?:\.\d+)?(?:e[-+]?\d+)?)(?P<tail>\s?%|\s?[a-z]+)?",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[<>≥≤]=?")
-_ON_BASE = re.compile(r"\b(?:on|chain)\s+base\b", re.IGNORECASE)
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[<>≥≤]=?|→|->")
+_ON_BASE = re.compile(r"\b(?:on|chain|to|from)\s+base\b", re.IGNORECASE)
 _CHAIN_NUMBER = re.compile(r"\bchain\s+(?:id\s+)?(\d+)\b", re.IGNORECASE)
+_COUNTED = r"(?=[^\w$]*[\d$])"
+_REPHRASED = (
+    (re.compile(rf"\b(?:more|greater|larger|higher|longer) than{_COUNTED}", re.IGNORECASE), "above"),
+    (re.compile(rf"\b(?:less|fewer|smaller|lower|shorter) than{_COUNTED}", re.IGNORECASE), "below"),
+    (re.compile(r"\bno longer\b|\bfails? to\b|\bfar from\b|\binstead of\b|\brather than\b", re.IGNORECASE), "not"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
     """``measures``: numbers by unit, in order; ``bare``: numbers without one. ``identifiers``: addresses, hashes, dotted numbers.
 
-    ``names``: words written like a name; ``lead``: the first word, where it may be one; ``words``: all of them. ``sides``: axes
-    with their poles. ``negated``: an odd number of negations. ``frame``: what is left.
+    ``names``: words written like a name; ``lead``: the first word, where it may be one; ``words``: all of them, in order, lower
+    case. ``things``: tokens and venues, ``calendar``: days and times, ``codes``: words with digits in them (v3), ``quantities``:
+    all, most, only, … . ``sides``: axes with their poles. ``heads``: the word that each side or negation belongs to.
+    ``negated``: an odd number of negations. ``frame``: what is left; ``content``: of that, what is no function word.
     """
 
     measures: tuple[tuple[str, tuple[Decimal, ...]], ...]
@@ -74,10 +76,16 @@ class Values:
     chains: frozenset[str]
     names: frozenset[str]
     lead: str
-    words: frozenset[str]
+    words: tuple[str, ...]
+    things: frozenset[str]
+    calendar: frozenset[str]
+    codes: frozenset[str]
+    quantities: frozenset[str]
     sides: frozenset[tuple[str, int]]
+    heads: frozenset[tuple[str, int, str]]
     negated: bool
     frame: tuple[str, ...]
+    content: tuple[str, ...]
 
 
 def values(text: str) -> Values:
@@ -90,56 +98,145 @@ def values(text: str) -> Values:
     True
     """
     plain = unicodedata.normalize("NFKC", text).replace("’", "'")
+    for pattern, words in _REPHRASED:
+        plain = pattern.sub(words, plain)
     identifiers: list[str] = []
-    chains = {_CHAINS[word] for word in re.findall(r"[a-z]+", plain.lower()) if word in _CHAINS}
-    chains |= {match[1] for match in _CHAIN_NUMBER.finditer(plain)} | ({"8453"} if _ON_BASE.search(plain) else set())
 
     def taken(match: re.Match[str]) -> str:
-        identifiers.append(match[0].lower())
+        identifiers.append(match[0] if pattern is _BASE58 else match[0].lower())
         return " \x01 "
 
-    rest = _DOTTED.sub(taken, _HEX.sub(taken, plain))
+    rest = plain
+    for pattern in (_HEX, _BASE58, _BARE_HEX, _DOTTED):
+        rest = pattern.sub(taken, rest)
     measures: dict[str, list[Decimal]] = {}
     bare: list[Decimal] = []
     rest = _NUMBER.sub(lambda match: _number(match, measures, bare), rest)
     tokens = [match[0] for match in _WORD.finditer(rest)]
-    lowered = [token.lower() for token in tokens]
+    lowered = [_plain(token) for token in tokens]
+    bare += [NUMBER_WORDS[word] for word in lowered if word in NUMBER_WORDS]
+    frame = tuple(word for word in lowered if not _bends(word))
     return Values(
         measures=tuple(sorted((unit, tuple(found)) for unit, found in measures.items())),
         bare=tuple(bare),
         identifiers=frozenset(identifiers),
-        chains=frozenset(chains),
+        chains=_chains(plain, lowered),
         names=frozenset(_names(tokens)),
-        lead=lowered[0] if lowered and not _bends(lowered[0]) else "",
-        words=frozenset(lowered),
-        sides=frozenset(_SIDES[word] for word in lowered if word in _SIDES),
-        negated=sum(word in _NEGATIONS or word.endswith("n't") for word in lowered) % 2 == 1,
-        frame=tuple(word for word in lowered if not _bends(word)),
+        lead=lowered[0] if lowered and not _bends(lowered[0]) and lowered[0] not in FUNCTIONS | QUANTITIES.keys() else "",
+        words=tuple(lowered),
+        things=frozenset(word for word in lowered if word in TOKENS or word in VENUES),
+        calendar=frozenset(word for word in lowered if word in CALENDAR),
+        codes=frozenset(word for word in lowered if any(c.isdigit() for c in word) and any(c.isalpha() for c in word)),
+        quantities=frozenset(QUANTITIES[word] for word in lowered if word in QUANTITIES),
+        sides=frozenset(SIDES[word] for word in lowered if word in SIDES),
+        heads=frozenset(_heads(lowered)),
+        negated=sum(_negates(word) for word in lowered) % 2 == 1,
+        frame=frame,
+        content=tuple(word for word in frame if word not in FUNCTIONS),
     )
+
+
+_EQUAL = {
+    "measures": "measures", "bare": "bare", "identifiers": "identifiers", "chains": "chains", "negated": "polarity",
+    "sides": "side", "things": "names", "calendar": "calendar", "codes": "codes", "quantities": "quantities",
+}  # fmt: skip
 
 
 def differences(one: Values, other: Values) -> set[str]:
     """In what two sentences' values differ: nothing means that they may say the same.
 
-    One word in place of another counts: it may be a synonym, or the opposite, and form cannot tell.
+    One word in place of another counts, and a word more on one side: it may be a synonym or idle, or the opposite or a condition,
+    and form cannot tell.
 
     >>> sorted(differences(values("pool 0xA1b2c3 cost 0.50 %"), values("pool 0xA1b2c4 cost 5.00 %")))
     ['identifiers', 'measures']
+    >>> sorted(differences(values("swap USDC for WETH"), values("swap WETH for USDC")))
+    ['order']
     """
-    found = {
-        name for name in ("measures", "bare", "identifiers", "chains", "negated") if getattr(one, name) != getattr(other, name)
-    }
-    if "negated" in found:
-        found.remove("negated")
-        found.add("polarity")
-    if one.sides != other.sides:
-        found.add("side")
-    strangers = one.lead and other.lead and one.lead not in other.words and other.lead not in one.words
-    if strangers or not (one.names <= other.words and other.names <= one.words):
+    found = {name for field, name in _EQUAL.items() if getattr(one, field) != getattr(other, field)}
+    if _strangers(one, other):
         found.add("names")
-    if len(one.frame) == len(other.frame) and sum(a != b for a, b in zip(one.frame, other.frame, strict=True)) == 1:
+    if _opposed(one, other):
+        found.add("side" if _opposed(one, other) == "side" else "polarity")
+    if _turned(one.words, other.words):
+        found.add("order")
+    mine, theirs = Counter(one.content), Counter(other.content)
+    extra, missing = (mine - theirs).total(), (theirs - mine).total()
+    if (extra, missing) == (1, 1):
         found.add("a word")
+    elif (extra == 0) != (missing == 0):
+        found.add("scope")
     return found
+
+
+def _strangers(one: Values, other: Values) -> bool:
+    """Whether one has a name that the other does not mention."""
+    leads = one.lead and other.lead and one.lead not in other.words and other.lead not in one.words
+    return bool(leads) or not (one.names <= set(other.words) and other.names <= set(one.words))
+
+
+def _opposed(one: Values, other: Values) -> str:
+    """``side`` or ``polarity`` where the same word has the opposite side in the other, or is negated in only one of them."""
+    poles = {(axis, head): pole for axis, pole, head in one.heads if axis != "not"}
+    if any(poles.get((axis, head), pole) != pole for axis, pole, head in other.heads if axis != "not"):
+        return "side"
+    for mine, theirs in ((one, other), (other, one)):
+        negated = {head for axis, _, head in theirs.heads if axis == "not"}
+        if negated and any(axis == "not" and head in theirs.words and head not in negated for axis, _, head in mine.heads):
+            return "polarity"
+    ours, theirs_ = set(one.content) - set(other.content), set(other.content) - set(one.content)
+    prefixed = any(prefix + word in theirs_ for word in ours for prefix in ANTONYM_PREFIXES)
+    return "polarity" if prefixed or any(prefix + word in ours for word in theirs_ for prefix in ANTONYM_PREFIXES) else ""
+
+
+def _turned(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether things have changed roles: about a pivot (``alpha beats beta``), or around an exchange (``USDC for WETH``)."""
+    left, right = _about_pivot(one), _about_pivot(other)
+    if left is not None and right is not None:
+        over, back = left[0] & right[1], left[1] & right[0]
+        if (over - right[0]) and (back - left[0]):
+            return True
+    mine, theirs = _exchanged(one), _exchanged(other)
+    return any((b, a) in theirs for a, b in mine)
+
+
+def _about_pivot(words: tuple[str, ...]) -> tuple[set[str], set[str]] | None:
+    for place, word in enumerate(words):
+        if word in PIVOTS:
+            idle = FUNCTIONS | AUXILIARIES
+            return set(words[:place]) - idle, set(words[place + 1 :]) - idle
+    return None
+
+
+def _exchanged(words: tuple[str, ...]) -> set[tuple[str, str]]:
+    """Pairs of words with nothing but an exchange, articles and one more word between them, in order."""
+    told = [word for word in words if word not in ("the", "a", "an")]
+    pairs = set()
+    for place, word in enumerate(told):
+        if word in EXCHANGES and 0 < place < len(told) - 1:
+            pairs.add((told[place - 1], told[place + 1]))
+    return pairs
+
+
+def _heads(words: list[str]) -> list[tuple[str, int, str]]:
+    """What each side and negation stands before: the next word that is there for more than grammar."""
+    found = []
+    for place, word in enumerate(words):
+        sided, negates = SIDES.get(word), _negates(word)
+        if sided is None and not negates:
+            continue
+        after = next((w for w in words[place + 1 :] if w not in AUXILIARIES and w not in FUNCTIONS), "")
+        if sided is not None:
+            found.append((*sided, after))
+        if negates:
+            found.append(("not", 0, after))
+    return found
+
+
+def _chains(plain: str, words: list[str]) -> frozenset[str]:
+    named = {CHAINS[word] for word in words if word in CHAINS}
+    numbered = {match[1] for match in _CHAIN_NUMBER.finditer(plain)}
+    return frozenset(named | numbered | ({"8453"} if _ON_BASE.search(plain) else set()))
 
 
 def _number(match: re.Match[str], measures: dict[str, list[Decimal]], bare: list[Decimal]) -> str:
@@ -151,12 +248,12 @@ def _number(match: re.Match[str], measures: dict[str, list[Decimal]], bare: list
     if match["sign"] in ("-", "−"):
         value = -value
     tail = (match["tail"] or "").strip().lower()
-    if tail in _SCALES:
-        value, tail = value * _SCALES[tail], ""
+    if tail in SCALES:
+        value, tail = value * SCALES[tail], ""
         kept = ""
     else:
-        kept = "" if tail in _UNITS else (match["tail"] or "")
-    unit = "usd" if match["usd"] else _UNITS.get(tail)
+        kept = "" if tail in UNITS else (match["tail"] or "")
+    unit = "usd" if match["usd"] else UNITS.get(tail)
     if unit is None:
         bare.append(value)
         return f" \x02 {kept}"
@@ -167,12 +264,24 @@ def _number(match: re.Match[str], measures: dict[str, list[Decimal]], bare: list
 def _names(tokens: list[str]) -> set[str]:
     """Words with a capital, but for the first, which any sentence has; a first word counts when it has two."""
     return {
-        token.lower()
+        _plain(token)
         for place, token in enumerate(tokens)
         if (any(letter.isupper() for letter in token) if place else sum(letter.isupper() for letter in token) > 1)
     }
 
 
+def _plain(token: str) -> str:
+    """A word as it is compared: lower case, singular, one of those that are the same; sides and negations as they are."""
+    low = token.lower()
+    if low in SIDES or low in NEGATIONS or low in AUXILIARIES:
+        return low
+    return SAME.get(singular(low), singular(low))
+
+
+def _negates(word: str) -> bool:
+    return word in NEGATIONS or word.endswith("n't")
+
+
 def _bends(word: str) -> bool:
     """Whether a word carries a side or a negation, or is there for grammar only."""
-    return word in _SIDES or word in _NEGATIONS or word in _AUXILIARIES or word.endswith("n't")
+    return word in SIDES or word in AUXILIARIES or _negates(word)

@@ -1,7 +1,9 @@
 """What was believed at a moment: the insights as they stood then, from their present state and their history.
 
-The history has each operation's time, kind, confidence and evidence, but not an insight's words. So an insight that was edited
-since is known to have existed, and how sure it was, but not what it said: it is counted, not shown in words of a later day.
+The history keeps what each operation changed (``stores/sqlite/rows.py``), so the state after any of them is exact: words, claim,
+evidence, votes, status. What an earlier version of the store wrote has no such changes: times, kinds and confidences, but no
+words. An insight of that kind that was edited since is known to have existed, and how sure it was, but not what it said: it is
+counted, not shown in words of a later day.
 
 Operations apply in the order of revisions. One whose event time is after the moment was not known then, nor was any after it.
 """
@@ -14,9 +16,10 @@ from datetime import datetime
 
 from schemas.insights import Insight, InsightStatus
 from stores.sqlite import HistoryEntry, InsightFilter, InsightStore, Order
+from stores.sqlite.rows import insight_after
 
 _PAGE = 500
-_KEEPS_WORDS = frozenset({"UPVOTE", "DOWNVOTE", "ARCHIVE", "ADJUST"})
+_KEEPS_WORDS = frozenset({"UPVOTE", "DOWNVOTE", "ARCHIVE", "RESTORE", "ADJUST"})
 """Operations that leave an insight's words as they are; of any other kind it is not assumed."""
 
 _SHOWN = frozenset({InsightStatus.ACTIVE, InsightStatus.ARCHIVED})
@@ -32,7 +35,7 @@ class Beliefs:
 
 
 class WordsUnknown(Exception):
-    """The insight was edited since; what it said before is not kept."""
+    """The insight was edited since, and an earlier version of the store did not keep what it said before."""
 
 
 def believed_at(insight: Insight, history: Sequence[HistoryEntry], moment: datetime) -> Insight | None:
@@ -50,16 +53,21 @@ def believed_at(insight: Insight, history: Sequence[HistoryEntry], moment: datet
         return None
     if len(known) == len(history):
         return insight
+    exact = insight_after(known)
+    if exact is not None:
+        return exact
     if any(entry.kind not in _KEEPS_WORDS for entry in history[len(known) :]):
         raise WordsUnknown
     kinds = [entry.kind for entry in known]
+    out = next((kind == "ARCHIVE" for kind in reversed(kinds) if kind in ("ARCHIVE", "RESTORE")), False)
     said = [entry.evidence for entry in known if entry.evidence is not None and entry.kind in ("ADD", "EDIT")]
     latest = [entry.evidence for entry in known if entry.evidence is not None and entry.kind != "ADD"]
     return insight.model_copy(
         update={
             "revision": known[-1].revision,
             "confidence": known[-1].confidence_after,
-            "status": InsightStatus.ARCHIVED if "ARCHIVE" in kinds else InsightStatus.ACTIVE,
+            "status": InsightStatus.ARCHIVED if out else InsightStatus.ACTIVE,
+            "archived": insight.archived if out else None,
             "evidence": said[-1] if said else None,
             "latest": latest[-1] if latest else None,
             "upvotes": kinds.count("UPVOTE"),

@@ -9,7 +9,7 @@ from stores.sqlite.links import Link, Organised
 from stores.sqlite.ranking import Mark, Trail
 from stores.sqlite.rows import HistoryEntry, OutboxRow, Place
 from stores.sqlite.store import EmbedderInfo, Hit, InsightStore, StoreStats
-from stores.sqlite.uses import NoteVerdict, UseCount
+from stores.sqlite.uses import NoteVerdict, Tally, UseCount
 from stores.sqlite.writable import RefusedOperation, Transaction, WritableInsightStore
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "SignalFilter",
     "StoreError",
     "StoreStats",
+    "Tally",
     "Trail",
     "Transaction",
     "UseCount",

@@ -10,16 +10,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, Literal, TypeVar
 
+import orjson
+
 from schemas.usage import MemoryUsed
 from stores.sqlite.audit import Changed, change_facets, changes, insight_facets
 from stores.sqlite.connection import Connection
-from stores.sqlite.filters import InsightFilter
+from stores.sqlite.filters import InsightFilter, microseconds
 from stores.sqlite.links import Link, Organised, bases, link_counts, links_of, organised
 from stores.sqlite.ranking import Mark, Trail, marks, progress, trails, uses_in_order, uses_until
-from stores.sqlite.rows import HistoryEntry, Place, history_of
+from stores.sqlite.rows import HISTORY, HistoryEntry, Place, from_microseconds, history_of
 from stores.sqlite.text import folded
 from stores.sqlite.tunings import Tuned, tuned
-from stores.sqlite.uses import NoteVerdict, UseCount, handed_to, page_of_uses, use_counts, verdict_on
+from stores.sqlite.uses import NoteVerdict, Tally, UseCount, handed_to, page_of_uses, tallies, use_counts, verdict_on
 
 Item = TypeVar("Item")
 
@@ -54,7 +56,10 @@ _TRACES = {
     "text": "SELECT count(*) FROM insights_text WHERE rowid IN (SELECT n FROM insights WHERE id = :id)",
     "vectors": f"SELECT count(*) FROM vectors WHERE {_OF}",  # noqa: S608
     "notes": f"SELECT count(*) FROM notes WHERE {_OF}",  # noqa: S608
-    "history": "SELECT count(*) FROM history WHERE insight_id = :id AND kind <> 'FORGET' AND (reason <> '' OR evidence NOTNULL)",
+    "history": "SELECT count(*) FROM history WHERE insight_id = :id"
+    " AND (kind <> 'FORGET' AND (reason <> '' OR evidence NOTNULL) OR changes NOTNULL)"
+    " OR :words <> '' AND instr(coalesce(changes, ''), :words)",
+    "merged": "SELECT count(*) FROM merged WHERE insight_id = :id OR into_id = :id",
     "links": "SELECT count(*) FROM links WHERE source_id = :id OR target_id = :id",
     "organised": "SELECT count(*) FROM organised WHERE insight_id = :id OR instr(cites, :id)"
     " OR :words <> '' AND instr(coalesce(context_note, ''), :words)",
@@ -71,8 +76,7 @@ class Inquiries:
     def changed_by(self, op_id: str) -> tuple[HistoryEntry, ...]:
         """What an operation changed: none while it is not applied, or where it changed nothing."""
         rows = self._connection.execute(
-            "SELECT insight_id, revision, op_id, kind, ts_us, author, reason, confidence_before, confidence_after, evidence"
-            " FROM history WHERE op_id = ? ORDER BY insight_id",
+            f"SELECT {HISTORY} FROM history WHERE op_id = ? ORDER BY insight_id",  # noqa: S608 - a constant
             (op_id,),
         )
         return tuple(history_of(row) for row in rows)
@@ -133,6 +137,29 @@ class Inquiries:
         """How often each memory was handed out and used; those that never were are left out."""
         return use_counts(self._connection, memory_ids, since)
 
+    def tallies(self, memory_ids: Iterable[str]) -> dict[str, Tally]:
+        """How decisions ended that used each memory, those that were merged into it included; none: left out."""
+        return tallies(self._connection, memory_ids)
+
+    def first_drift(self, key: str, level: str, metrics: Iterable[str], after: datetime, *, simulated: bool) -> datetime | None:
+        """When the first drift alarm after a moment came, on one of these metrics of a key; None where none did.
+
+        Alarms of a simulated market count only where ``simulated`` is set.
+        """
+        found = self._connection.one(
+            "SELECT min(ts_us) FROM signals WHERE key = :key AND level = :level"
+            " AND metric IN (SELECT value FROM json_each(:metrics)) AND ts_us > :after"
+            " AND simulated <= :simulated AND json ->> '$.kind' = 'drift'",
+            {
+                "key": key,
+                "level": level,
+                "metrics": orjson.dumps(sorted(metrics)).decode(),
+                "after": microseconds(after),
+                "simulated": int(simulated),
+            },
+        )
+        return None if found is None else from_microseconds(found)
+
     def tuned(self) -> dict[str, Tuned]:
         """Recall's settings that differ from the defaults, by name."""
         return tuned(self._connection)
@@ -179,16 +206,6 @@ class Inquiries:
         """When the ranker was told to learn or to forget, the earliest first."""
         return marks(self._connection)
 
-    def traces(self, insight_id: str, words: str = "") -> dict[str, int]:
-        """Where anything of an insight is left, by place; all zeros but ``announcements`` prove that it is gone.
-
-        ``words`` is a phrase of its text: rows that hold it anywhere count too. ``announcements`` are on their way to the log.
-        """
-        db = self._connection
-        looks = _TRACES | ({"vec0": _TRACE_VEC0} if db.has_vec0 else {})
-        with db.snapshot():
-            params = {"id": insight_id, "words": words, "folded": folded(words)}
-            return {place: int(db.one(sql, params)) for place, sql in looks.items()}
     def uses_until(self, moment: datetime | None = None) -> int:
         """How many uses are dated until a moment; all of them without one."""
         return uses_until(self._connection, moment)
@@ -209,3 +226,13 @@ class Inquiries:
         """Offsets of the log that the store has read up to: while they stay, nothing in it changes."""
         return progress(self._connection)
 
+    def traces(self, insight_id: str, words: str = "") -> dict[str, int]:
+        """Where anything of an insight is left, by place; all zeros but ``announcements`` prove that it is gone.
+
+        ``words`` is a phrase of its text: rows that hold it anywhere count too. ``announcements`` are on their way to the log.
+        """
+        db = self._connection
+        looks = _TRACES | ({"vec0": _TRACE_VEC0} if db.has_vec0 else {})
+        with db.snapshot():
+            params = {"id": insight_id, "words": words, "folded": folded(words)}
+            return {place: int(db.one(sql, params)) for place, sql in looks.items()}

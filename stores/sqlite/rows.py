@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,7 +11,7 @@ from typing import Any
 
 from schemas.claims import Evidence
 from schemas.codec import CONTRACTS
-from schemas.insights import Insight
+from schemas.insights import Insight, InsightStatus
 from schemas.signals import Signal
 from stores.sqlite.filters import microseconds, ppm
 
@@ -20,7 +21,11 @@ Place = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One applied operation. ``confidence_before`` is None for ADD; ``evidence`` is what the operation itself brought."""
+    """One applied operation. ``confidence_before`` is None for ADD; ``evidence`` is what the operation itself brought.
+
+    ``changes`` are the insight's fields that it changed, as JSON values (see :func:`changed_fields`); None where they are not kept:
+    of what was forgotten, and of what an earlier version wrote.
+    """
 
     insight_id: str
     revision: int
@@ -32,12 +37,19 @@ class HistoryEntry:
     confidence_before: Decimal | None
     confidence_after: Decimal
     evidence: Evidence | None
+    changes: dict[str, Any] | None = None
+
+    @property
+    def text(self) -> str | None:
+        """The words that the operation gave the insight; None where it left them, or where they are not kept."""
+        return None if self.changes is None else self.changes.get("text")
 
     def row(self) -> tuple[Any, ...]:
         """For the ``history`` table."""
         before = None if self.confidence_before is None else plain_decimal(self.confidence_before)
         evidence = None if self.evidence is None else self.evidence.model_dump_json(exclude_none=True)
-        words = (self.author, self.reason, before, plain_decimal(self.confidence_after), evidence)
+        changes = None if self.changes is None else json.dumps(self.changes, ensure_ascii=False, separators=(",", ":"))
+        words = (self.author, self.reason, before, plain_decimal(self.confidence_after), evidence, changes)
         return (self.insight_id, self.revision, self.op_id, self.kind, microseconds(self.ts), *words)
 
 
@@ -91,7 +103,7 @@ def signal_of(json: str) -> Signal:
 
 def history_of(row: Sequence[Any]) -> HistoryEntry:
     """The entry of a ``history`` row."""
-    insight_id, revision, op_id, kind, ts_us, author, reason, before, after, evidence = row
+    insight_id, revision, op_id, kind, ts_us, author, reason, before, after, evidence, changes = row
     return HistoryEntry(
         insight_id,
         revision,
@@ -103,7 +115,39 @@ def history_of(row: Sequence[Any]) -> HistoryEntry:
         None if before is None else Decimal(before),
         Decimal(after),
         None if evidence is None else Evidence.model_validate_json(evidence),
+        None if changes is None else json.loads(changes),
     )
+
+
+_BROUGHT = "operation"
+"""Stands for the operation's own evidence, which its history entry has anyway."""
+
+
+def changed_fields(before: Insight | None, after: Insight, evidence: Evidence | None) -> dict[str, Any] | None:
+    """What an operation that brought ``evidence`` changed, as JSON values by field; None for what was forgotten."""
+    if after.status is InsightStatus.FORGOTTEN:
+        return None
+    was = {} if before is None else before.model_dump(mode="json")
+    changed = {name: value for name, value in after.model_dump(mode="json").items() if name not in was or was[name] != value}
+    for name in ("evidence", "latest"):
+        if name in changed and evidence is not None and getattr(after, name) == evidence:
+            changed[name] = _BROUGHT
+    return changed
+
+
+def insight_after(entries: Sequence[HistoryEntry]) -> Insight | None:
+    """The insight as these operations, its first ones in order, had made it; None where what they changed is not kept."""
+    state: dict[str, Any] = {}
+    for entry in entries:
+        if entry.changes is None:
+            return None
+        brought = None if entry.evidence is None else entry.evidence.model_dump(mode="json")
+        state |= {name: brought if value == _BROUGHT else value for name, value in entry.changes.items()}
+    return Insight.model_validate(state) if state else None
+
+
+HISTORY = "insight_id, revision, op_id, kind, ts_us, author, reason, confidence_before, confidence_after, evidence, changes"
+"""The columns of :func:`history_of`, in order."""
 
 
 def from_microseconds(value: int) -> datetime:

@@ -262,4 +262,36 @@ _LINKS = Migration(
     ),
 )
 
-MIGRATIONS = (_INSIGHTS, _VECTORS, _OPERATIONS, _SIGNALS, _WRITER, _STATEMENTS, _TUNINGS, _LINKS)
+_LIFE = Migration(
+    9,
+    "what became of uses, what was merged, what each change changed",
+    (
+        # changes: the fields of the insight that an operation changed, so that every state it was in can be told again.
+        "ALTER TABLE history ADD COLUMN changes TEXT",
+        # How decisions ended that a memory went into. occasion: the execution that came of it, or else the use itself.
+        """
+        CREATE TABLE outcomes (
+            memory_id TEXT NOT NULL,
+            occasion TEXT NOT NULL,
+            ended TEXT NOT NULL,
+            PRIMARY KEY (memory_id, occasion, ended)
+        ) STRICT, WITHOUT ROWID
+        """,
+        """
+        INSERT INTO outcomes (memory_id, occasion, ended)
+        SELECT DISTINCT memory_id, coalesce('event ' || (json ->> '$.event_id'), 'use ' || use_id), json ->> '$.ended'
+        FROM used_memories JOIN uses USING (use_id) WHERE used = 1 AND json ->> '$.ended' IN ('success', 'failure')
+        """,
+        "CREATE TABLE merged (insight_id TEXT PRIMARY KEY, into_id TEXT NOT NULL) STRICT, WITHOUT ROWID",
+        "CREATE INDEX merged_by_target ON merged (into_id)",
+        "CREATE INDEX signals_by_key ON signals (key, metric, ts_us)",
+    ),
+)
+
+_STANDINGS = Migration(
+    10,
+    "how portfolios stand",
+    ("CREATE TABLE standings (key TEXT PRIMARY KEY, ts_us INTEGER NOT NULL, json TEXT NOT NULL) STRICT, WITHOUT ROWID",),
+)
+
+MIGRATIONS = (_INSIGHTS, _VECTORS, _OPERATIONS, _SIGNALS, _WRITER, _STATEMENTS, _TUNINGS, _LINKS, _LIFE, _STANDINGS)

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import orjson
 
 from schemas.insights import Insight
+from schemas.portfolio import PortfolioStanding
 from schemas.signals import Signal
 from stores.sqlite.connection import Backend, Connection, open_connection
 from stores.sqlite.errors import StoreError
@@ -38,7 +39,8 @@ from stores.sqlite.inquiries import Inquiries, Page
 from stores.sqlite.links import link_lines
 from stores.sqlite.migrations import verify
 from stores.sqlite.ranking import mark_lines
-from stores.sqlite.rows import HistoryEntry, history_of, insight_of, plain_decimal, signal_of
+from stores.sqlite.rows import HISTORY, HistoryEntry, history_of, insight_of, plain_decimal, signal_of
+from stores.sqlite.standings import standing_lines, standings
 from stores.sqlite.text import match_expression, terms, unspaced
 from stores.sqlite.tunings import tuning_lines
 from stores.sqlite.uses import use_lines
@@ -188,8 +190,7 @@ class InsightStore(Inquiries):
         return tuple(
             history_of(row)
             for row in self._connection.execute(
-                "SELECT insight_id, revision, op_id, kind, ts_us, author, reason, confidence_before, confidence_after, evidence"
-                " FROM history WHERE insight_id = ? ORDER BY revision",
+                f"SELECT {HISTORY} FROM history WHERE insight_id = ? ORDER BY revision",  # noqa: S608 - a constant
                 (insight_id,),
             )
         )
@@ -243,6 +244,10 @@ class InsightStore(Inquiries):
         items = tuple(signal_of(row[0]) for row in rows[:limit])
         return Page(items, to_cursor("signals", *rows[limit - 1][1:]) if len(rows) > limit else None)
 
+    def standings(self) -> tuple[PortfolioStanding, ...]:
+        """How each portfolio stands."""
+        return standings(self._connection)
+
     def counts(self) -> tuple[int, int]:
         """How many insights there are, archived ones included, and how many signals."""
         return self._connection.execute(
@@ -289,6 +294,8 @@ class InsightStore(Inquiries):
             yield _canonical(line)
         for line in tuning_lines(self._connection):
             yield _canonical(line)
+        for line in standing_lines(self._connection):
+            yield _canonical(line)
         for line in link_lines(self._connection):
             yield _canonical(line)
         for line in mark_lines(self._connection):
@@ -328,7 +335,7 @@ def _insight_line(insight: Insight) -> bytes:
 
 _FINGERPRINTED = {
     "id", "text", "category", "confidence", "status", "key", "claim", "evidence", "latest", "upvotes", "downvotes", "edits",
-    "revision", "directive", "note",
+    "revision", "directive", "note", "archived",
 }  # fmt: skip
 
 

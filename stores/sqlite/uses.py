@@ -25,6 +25,27 @@ class UseCount:
 
 
 @dataclass(frozen=True, slots=True)
+class Tally:
+    """How decisions ended that a memory went into: ``helpful`` well, ``harmful`` badly.
+
+    Each occasion counts once: the execution that came of it, however often it is reported, or else the use itself.
+    """
+
+    helpful: int
+    harmful: int
+
+    @property
+    def problematic(self) -> bool:
+        """Whether it harms as often as it helps, or more (ACE: harmful ≥ helpful > 0)."""
+        return self.harmful >= self.helpful > 0
+
+    @property
+    def performing(self) -> bool:
+        """Whether it has proved itself (ACE: helpful > 5 and harmful < 2)."""
+        return self.helpful > 5 and self.harmful < 2
+
+
+@dataclass(frozen=True, slots=True)
 class NoteVerdict:
     """What became of a note. ``insight_id`` is the one that holds it now; ``other_id`` the one that stood near."""
 
@@ -51,6 +72,40 @@ def put_uses(connection: Connection, uses: Sequence[tuple[MemoryUsed, Place]]) -
             "INSERT INTO used_memories (memory_id, use_id, used, ts_us) VALUES (?, ?, ?, ?)",
             [(memory, use.use_id, int(memory in used), when) for memory in use.all_recalled],
         )
+        if use.ended != "unknown":
+            occasion = f"event {use.event_id}" if use.event_id else f"use {use.use_id}"
+            connection.executemany(
+                "INSERT INTO outcomes (memory_id, occasion, ended) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                [(memory, occasion, use.ended) for memory in sorted(used)],
+            )
+
+
+# What was merged counts for what it was merged into. ``merged`` never chains: see put_merged.
+_TALLIES = """
+    SELECT coalesce(into_id, memory_id) AS root, sum(ended = 'success') AS helpful, sum(ended = 'failure') AS harmful
+    FROM outcomes LEFT JOIN merged ON insight_id = memory_id
+"""
+PROBLEMATIC = f"SELECT root FROM ({_TALLIES} GROUP BY root) WHERE harmful >= helpful AND helpful > 0"  # noqa: S608
+"""The ids of problematic memories, as a subquery."""
+_TALLIES_OF = f"""
+    {_TALLIES} WHERE memory_id IN (SELECT value FROM json_each(:ids))
+        OR memory_id IN (SELECT insight_id FROM merged WHERE into_id IN (SELECT value FROM json_each(:ids)))
+    GROUP BY root
+"""  # noqa: S608 - constants
+
+
+def tallies(connection: Connection, memory_ids: Iterable[str]) -> dict[str, Tally]:
+    """How decisions ended that used each memory, those that were merged into it included; none: left out."""
+    rows = connection.execute(_TALLIES_OF, {"ids": orjson.dumps(sorted(set(memory_ids))).decode()})
+    return {root: Tally(helpful, harmful) for root, helpful, harmful in rows}
+
+
+def put_merged(connection: Connection, insight_id: str, into: str | None) -> None:
+    """Keep what an insight was merged into; None: it is not. What was merged into it before goes along. Inside a transaction."""
+    connection.execute("DELETE FROM merged WHERE insight_id = ?", (insight_id,))
+    if into is not None:
+        connection.execute("INSERT INTO merged (insight_id, into_id) VALUES (?, ?)", (insight_id, into))
+        connection.execute("UPDATE merged SET into_id = ? WHERE into_id = ?", (into, insight_id))
 
 
 def put_verdicts(connection: Connection, verdicts: Sequence[NoteVerdict]) -> None:
@@ -112,11 +167,13 @@ def page_of_uses(
 
 
 def use_lines(connection: Connection) -> Iterator[dict[str, Any]]:
-    """Every use and every verdict on a note, each sorted by id, for the fingerprint."""
+    """Every use, the tally of every memory, and every verdict on a note, each sorted by id, for the fingerprint."""
     last = ""
     while rows := connection.execute("SELECT use_id, json FROM uses WHERE use_id > ? ORDER BY use_id LIMIT 500", (last,)):
         yield from ({"use": orjson.loads(row[1])} for row in rows)
         last = rows[-1][0]
+    for row in connection.execute(f"{_TALLIES} GROUP BY root ORDER BY root"):
+        yield {"tally": list(row)}
     last = ""
     while rows := connection.execute(
         "SELECT op_id, event, insight_id, other_id FROM verdicts WHERE op_id > ? ORDER BY op_id LIMIT 500", (last,)

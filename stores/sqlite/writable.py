@@ -17,6 +17,7 @@ import orjson
 from schemas.identity import said_id
 from schemas.insights import Insight, InsightStatus
 from schemas.operations import ForgetEpisode, LinkInsights, OrganiseInsight, TeachRanker, TuneRecall
+from schemas.portfolio import PortfolioStanding
 from schemas.signals import Signal
 from schemas.usage import MemoryUsed
 from stores.sqlite import fence
@@ -26,11 +27,12 @@ from stores.sqlite.filters import microseconds
 from stores.sqlite.links import forget_links, put_organised
 from stores.sqlite.migrations import migrate
 from stores.sqlite.ranking import put_marks
-from stores.sqlite.rows import HistoryEntry, OutboxRow, Place, about, insight_columns, insight_of
+from stores.sqlite.rows import HISTORY, HistoryEntry, OutboxRow, Place, about, insight_columns, insight_of
+from stores.sqlite.standings import put_standings
 from stores.sqlite.store import EmbedderInfo, InsightStore, check_embedder
 from stores.sqlite.text import folded
 from stores.sqlite.tunings import put_tunings
-from stores.sqlite.uses import NoteVerdict, put_uses, put_verdicts, uses_at
+from stores.sqlite.uses import NoteVerdict, put_merged, put_uses, put_verdicts, uses_at
 from stores.sqlite.vectors import VectorIndex
 
 Hook = Callable[[str], None]
@@ -105,6 +107,7 @@ class Transaction:
         self._connection.execute(_PUT_DOCUMENT, (n, f"{words}\n{subject}", insight.to_wire().decode()))
         self._connection.execute("DELETE FROM insights_text WHERE rowid = ?", (n,))
         self._connection.execute("DELETE FROM notes WHERE n = ?", (n,))
+        put_merged(self._connection, insight.id, _merged_into(insight))
         if insight.status is not InsightStatus.ACTIVE:
             self._vectors.drop(n)
             return
@@ -120,9 +123,10 @@ class Transaction:
         """Take the words out of the history of what was forgotten, and out of what the text index keeps of deleted rows."""
         for one in insight_ids:
             self._connection.execute(
-                "UPDATE history SET reason = '', evidence = NULL WHERE insight_id = ? AND kind <> 'FORGET'", (one,)
+                "UPDATE history SET reason = '', evidence = NULL, changes = NULL WHERE insight_id = ? AND kind <> 'FORGET'", (one,)
             )
             self._connection.execute("UPDATE verdicts SET why = '' WHERE insight_id = :id OR other_id = :id", {"id": one})
+            self._connection.execute("DELETE FROM merged WHERE :id IN (insight_id, into_id)", {"id": one})
             forget_links(self._connection, one)
         if insight_ids:
             self._connection.execute("INSERT INTO insights_text (insights_text) VALUES ('optimize')")
@@ -130,7 +134,8 @@ class Transaction:
     def record(self, entries: Sequence[HistoryEntry]) -> None:
         """Add to the history."""
         self._connection.executemany(
-            "INSERT INTO history VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [entry.row() for entry in entries]
+            f"INSERT INTO history ({HISTORY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - a constant
+            [entry.row() for entry in entries],
         )
 
     def add_signals(self, signals: Sequence[tuple[Signal, Place]]) -> None:
@@ -146,6 +151,10 @@ class Transaction:
                 for signal, place in signals
             ],
         )  # fmt: skip
+
+    def stand(self, standings: Sequence[PortfolioStanding]) -> None:
+        """Keep how portfolios stand."""
+        put_standings(self._connection, standings)
 
     def add_uses(self, uses: Sequence[tuple[MemoryUsed, Place]]) -> None:
         """Keep uses of the memory; an id that is there stays as it is."""
@@ -316,6 +325,10 @@ def _settle_embedder(connection: Connection, info: EmbedderInfo | None) -> None:
     with connection.transaction():
         rows = [("model_id", info[0]), ("dimension", str(info[1]))]
         connection.executemany("INSERT INTO meta (name, value) VALUES (?, ?)", rows)
+
+
+def _merged_into(insight: Insight) -> str | None:
+    return insight.archived.by if insight.archived and insight.archived.cause == "merged" else None
 
 
 def _list(values: Iterable[str]) -> str:

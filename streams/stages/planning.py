@@ -15,8 +15,9 @@ from typing import cast
 from schemas.identity import said_id
 from schemas.insights import Insight, InsightStatus
 from schemas.operations import ForgetEpisode, LinkInsights, OrganiseInsight, RememberNote, TeachRanker, TuneRecall
+from schemas.portfolio import PortfolioStanding
 from schemas.signals import Signal
-from schemas.topics import MEMORY_USED, OPERATIONS, SIGNALS_RAISED
+from schemas.topics import MEMORY_USED, OPERATIONS, PORTFOLIO_STANDING, SIGNALS_RAISED
 from schemas.usage import MemoryUsed
 from stores.recall.errors import BadRecall
 from stores.recall.tuned import tuned
@@ -57,6 +58,7 @@ class Plan:
     beside: list[tuple[Beside, Place]] = field(default_factory=list)
     refused: list[RefusedOperation] = field(default_factory=list)
     signals: list[tuple[Signal, Place]] = field(default_factory=list)
+    standings: list[PortfolioStanding] = field(default_factory=list)
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
     processed: int = 0
@@ -104,13 +106,16 @@ class Plan:
             self.said.setdefault(said_id(insight.key, insight.text), []).append(insight.id)
 
     def needing_vectors(self) -> list[Insight]:
-        """Active insights whose text is new."""
+        """Active insights whose text is new, or that come back into the context."""
         return [
             insight
             for insight in self.insights.values()
-            if insight.status is InsightStatus.ACTIVE
-            and (insight.id not in self.known or self.known[insight.id].text != insight.text)
+            if insight.status is InsightStatus.ACTIVE and not _in_context_as(self.known.get(insight.id), insight.text)
         ]
+
+
+def _in_context_as(known: Insight | None, text: str) -> bool:
+    return known is not None and known.status is InsightStatus.ACTIVE and known.text == text
 
 
 def plan_batch(store: WritableInsightStore, batch: Sequence[Delivery]) -> Plan:
@@ -121,6 +126,7 @@ def plan_batch(store: WritableInsightStore, batch: Sequence[Delivery]) -> Plan:
     _plan_operations(store, plan, operations, committed)
     _plan_signals(store, plan, [delivery for delivery in batch if delivery.position.topic == SIGNALS_RAISED.name], committed)
     _plan_uses(store, plan, [delivery for delivery in batch if delivery.position.topic == MEMORY_USED.name], committed)
+    _plan_standings(plan, [delivery for delivery in batch if delivery.position.topic == PORTFOLIO_STANDING.name], committed)
     return plan
 
 
@@ -273,6 +279,16 @@ def _plan_uses(store: WritableInsightStore, plan: Plan, batch: Sequence[Delivery
                 seen[use.use_id] = place
                 plan.uses.append((use, place))
         plan.put("processed" if seen.get(use.use_id) == place else "duplicate", delivery, "use")
+
+
+def _plan_standings(plan: Plan, batch: Sequence[Delivery], committed: Offsets) -> None:
+    """The latest of each portfolio stays; that is all there is to it, so one that comes again is processed again."""
+    for delivery in batch:
+        place = _place(delivery)
+        if place[2] >= committed.get(place[:2], 0):
+            plan.offsets[place[:2]] = place[2] + 1
+            plan.standings.append(cast(PortfolioStanding, delivery.message))
+        plan.put("processed", delivery, "standing")
 
 
 def _place(delivery: Delivery) -> Place:

@@ -29,9 +29,10 @@ from collections.abc import Mapping, Sequence
 
 from schemas.identity import content_id
 from schemas.insights import Insight, InsightStatus, InsightUpdate
-from schemas.topics import BY_NAME, INSIGHTS_UPDATED, MEMORY_USED, OPERATIONS, SIGNALS_RAISED, Topic
+from schemas.topics import BY_NAME, INSIGHTS_UPDATED, MEMORY_USED, OPERATIONS, PORTFOLIO_STANDING, SIGNALS_RAISED, Topic
 from stores.sqlite import HistoryEntry, StoreError, WritableInsightStore
 from stores.sqlite.filters import microseconds
+from stores.sqlite.rows import changed_fields
 from stores.sqlite.writable import Hook
 from streams.log import LogMismatch
 from streams.stages.planning import Change, Plan, plan_batch
@@ -50,7 +51,7 @@ class InsightWriter:
     """
 
     name = "writer"
-    inputs: tuple[Topic, ...] = (OPERATIONS, SIGNALS_RAISED, MEMORY_USED)
+    inputs: tuple[Topic, ...] = (OPERATIONS, SIGNALS_RAISED, MEMORY_USED, PORTFOLIO_STANDING)
     outputs: tuple[Topic, ...] = (INSIGHTS_UPDATED,)
 
     def __init__(self, store: WritableInsightStore, embedder: Embedder, *, step: Hook = lambda _: None) -> None:
@@ -123,6 +124,7 @@ class InsightWriter:
             transaction.scrub(forgotten)
             transaction.add_signals(plan.signals)
             transaction.add_uses(plan.uses)
+            transaction.stand(plan.standings)
             transaction.tune(plan.tunings)
             self._step("applied")
             transaction.advance(plan.offsets)
@@ -175,6 +177,7 @@ def _history(change: Change) -> HistoryEntry:
         change.before.confidence if change.before else None,
         change.after.confidence,
         getattr(operation, "evidence", None),
+        changed_fields(change.before, change.after, getattr(operation, "evidence", None)),
     )
 
 

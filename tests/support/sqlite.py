@@ -24,6 +24,7 @@ from schemas.operations import (
     EditInsight,
     ForgetInsight,
     RememberNote,
+    RestoreInsight,
     Similar,
     SubmitDirective,
     UpvoteInsight,
@@ -113,6 +114,7 @@ _OTHERS: dict[str, Any] = {
     "DOWNVOTE": DownvoteInsight,
     "EDIT": EditInsight,
     "ARCHIVE": ArchiveInsight,
+    "RESTORE": RestoreInsight,
     "ADJUST": AdjustInsight,
     "FORGET": ForgetInsight,
 }
