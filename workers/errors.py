@@ -5,6 +5,8 @@ The first class whose mark stands in the text wins, in this order: what is speci
 
 from __future__ import annotations
 
+from schemas.events import Status
+
 _MARKS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("slippage", ("slippage", "too little received", "insufficient_output", "insufficient output", "min return", "minreturn",
                   "too much requested", "excessive_input", "price impact", "return amount is not enough")),
@@ -22,6 +24,9 @@ _MARKS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )  # fmt: skip
 
 UNKNOWN = "unknown"
+_BY_STATUS = {Status.DROPPED: "dropped", Status.REJECTED: "rejected"}
+KINDS = (*(name for name, _ in _MARKS), *_BY_STATUS.values(), UNKNOWN)
+"""Every class there is."""
 
 
 def error_class(error: str | None) -> str:
@@ -32,3 +37,13 @@ def error_class(error: str | None) -> str:
     """
     text = (error or "").lower()
     return next((name for name, marks in _MARKS if any(mark in text for mark in marks)), UNKNOWN)
+
+
+def error_kind(status: Status | str, error: str | None) -> str:
+    """The class of a failure: by its text, else by how it ended where that says something.
+
+    >>> error_kind("reverted", "Too little received"), error_kind("dropped", None), error_kind("failed", "")
+    ('slippage', 'dropped', 'unknown')
+    """
+    kind = error_class(error)
+    return _BY_STATUS.get(Status(status), UNKNOWN) if kind == UNKNOWN else kind

@@ -6,7 +6,8 @@ A candidate becomes a finding when, on rows that did not propose it,
 2. the near end of its interval clears the practical floor, in the direction proposed, and the levels differ materially;
 3. the effect is steady over the rows' time (:func:`workers.distil.evidence.steady`);
 4. as a refinement, it differs by more than the floor from the rest inside each of its parents;
-5. nothing already believed or found explains it: with the other claim's features held fixed, an effect over the floor remains.
+5. nothing already believed or found explains it: with the other claim's features held fixed, an effect over the floor remains;
+6. above the pair level, it holds throughout the pairs (tools): :meth:`workers.distil.evidence.Comparison.general`.
 
 p-values and intervals are widened for autocorrelation throughout. The family of tests is one metric of one key: Benjamini–
 Hochberg holds inside one look, and the looks' shares (6q/π²w² for the w-th look since the cut) sum to the metric's part of q.
@@ -154,7 +155,8 @@ def _says_the_same(other: Rule, rule: Rule, comparison: Comparison, direction: i
         sign = 1 if moved.effect.effect > 0 else -1
         if not _explains(other, Rule(other.metric, rule.conditions), moved, sign):
             return False
-    left = held_fixed(comparison, binned(view.metrics[other.metric], min(FINE_BINS, len(view) // 8)))
+    each = len(view) // (8 * max(1, len(comparison.shares)))
+    left = held_fixed(comparison, binned(view.metrics[other.metric], min(FINE_BINS, each)))
     return (
         not _remains(left, comparison.metric, direction)
         or left is None

@@ -1,4 +1,9 @@
-"""Comparing inside with outside: one claim, some rows, what they say — and what they say once something else is held fixed."""
+"""Comparing inside with outside: one claim, some rows, what they say — and what they say once something else is held fixed.
+
+Where rows have groups (the pairs of a tool), inside is compared with outside within each group only, and the groups' effects are
+averaged: pairs differ in whatever they like, and that is no effect of a condition that one of them meets more often. What is
+averaged must also be there throughout: :meth:`Comparison.general`.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +14,24 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from schemas.claims import Condition, Evidence
+from schemas.claims import Condition, Evidence, Spread
 from workers.distil.mine import MIN_SUPPORT, Ints, floor
-from workers.distil.observations import View
-from workers.distil.stats import INDEPENDENT, Z95, Bools, Dependence, Effect, Floats, dependence, midranks, rank_effect, rate_effect
+from workers.distil.observations import Codes, View
+from workers.distil.stats import (
+    INDEPENDENT,
+    Z95,
+    Bools,
+    Dependence,
+    Effect,
+    Floats,
+    combine,
+    dependence,
+    grouped_dependence,
+    heterogeneity,
+    midranks,
+    rank_effect,
+    rate_effect,
+)
 from workers.metrics import Metric, rounded
 
 EFFECTIVE_SUPPORT = 8
@@ -23,6 +42,26 @@ SAMPLE_IDS = 20
 TIME_BLOCKS = 4
 BLOCK_SUPPORT = 3
 STRATUM_SUPPORT = 4
+GROUP_SUPPORT = 8
+"""Fewest rows on a side for a group to say something of its own."""
+SHOWN_SHARE = 2 / 3
+"""Of the units that can tell, how many have to show an effect over the floor."""
+AGAINST_SHARE = 0.1
+"""Of the groups, how many may exclude an effect over the floor: with many, one does by chance."""
+CONFINED_SHARE = 1 / 3
+"""Of the groups, how many have to exclude it before a claim that was general is so no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one group's rows say by themselves; ``weight`` is n1·n2/(n1+n2)."""
+
+    unit: int
+    weight: float
+    effect: Effect
+    inside: float
+    outside: float
+    gap: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +69,8 @@ class Comparison:
     """One claim on some rows. ``view`` has only rows where metric and features are known; ``inside`` says where conditions hold.
 
     ``inside_level``/``outside_level`` are medians, or rates; ``gap`` is a conservative 95 % interval of their difference
-    (distribution-free: each median's own interval by ranks), for rates the effect's interval.
+    (distribution-free: each median's own interval by ranks), for rates the effect's interval. ``shares`` are the groups', where
+    rows have them; levels and gap are then averages over groups.
     """
 
     view: View
@@ -41,6 +81,7 @@ class Comparison:
     inside_level: float
     outside_level: float
     gap: tuple[float, float]
+    shares: tuple[Share, ...] = ()
 
     @property
     def n_inside(self) -> int:
@@ -73,6 +114,61 @@ class Comparison:
             and self.enough
             and self.material
             and (self.inside_level - self.outside_level) * sign > 0
+            and self.general(sign)
+        )
+
+    def general(self, sign: int) -> bool:
+        """Whether the effect is there throughout the units (pairs of a tool, tools), not only on average.
+
+        At least two units and two thirds of them show an effect over the floor; hardly a group excludes one; and without any one of
+        the units the others still show it. Always true where rows have no groups.
+        """
+        if not self.shares:
+            return True
+        units = {share.unit for share in self.shares}
+        shown = self._shown(sign)
+        if len(shown) < 2 or len(shown) < SHOWN_SHARE * len(units) or self._against(sign) > AGAINST_SHARE * len(self.shares):
+            return False
+        least = floor(self.metric)
+        for unit in sorted(units):
+            rest = self._averaged([share for share in self.shares if share.unit != unit]).toward(sign)
+            if rest.low <= 0 or rest.effect <= least:
+                return False
+        return True
+
+    def confined(self, sign: int) -> bool:
+        """Whether so many groups exclude an effect over the floor that what is true of the others is not true of all."""
+        return bool(self.shares) and self._against(sign) >= max(1.0, CONFINED_SHARE * len(self.shares))
+
+    def _averaged(self, shares: Sequence[Share]) -> Effect:
+        return combine([share.effect for share in shares], [share.weight for share in shares], self.between)
+
+    def _shown(self, sign: int) -> list[int]:
+        """Units whose own effect is over the floor."""
+        by_unit: dict[int, list[Share]] = {}
+        for share in self.shares:
+            by_unit.setdefault(share.unit, []).append(share)
+        return [unit for unit, own in by_unit.items() if self._averaged(own).toward(sign).effect > floor(self.metric)]
+
+    def _against(self, sign: int) -> int:
+        """Groups whose own interval, widened as the whole one is, lies under the floor."""
+        wide = math.sqrt(self.between.widening)
+        ends = [(one.effect, one.high) for one in (share.effect.toward(sign) for share in self.shares)]
+        return sum(middle + (high - middle) * wide < floor(self.metric) for middle, high in ends)
+
+    def _spread(self) -> Spread | None:
+        if not self.shares:
+            return None
+        sign = 1 if self.effect.effect > 0 else -1
+        least = floor(self.metric)
+        groups = self.view.groups
+        tools = {share.unit for share in self.shares} if groups is not None and len(set(groups.units)) < len(groups.units) else {0}
+        return Spread(
+            pairs=len(self.shares),
+            pairs_shown=sum(share.effect.toward(sign).effect > least for share in self.shares),
+            tools=len(tools),
+            tools_shown=len(self._shown(sign)) if len(tools) > 1 else 1,
+            heterogeneity=rounded(heterogeneity([share.effect for share in self.shares])),
         )
 
     def evidence(self, q: float) -> Evidence:
@@ -93,6 +189,7 @@ class Comparison:
             first_ts=_moment(int(view.ts_ms.min())),
             last_ts=_moment(int(view.ts_ms.max())),
             episode_ids=tuple(_sample(view.ids, self.inside)),
+            spread=self._spread(),
         )
 
 
@@ -118,17 +215,72 @@ def compare_rows(view: View, inside: Bools, outside: Bools, metric: Metric, leas
     if int(np.count_nonzero(inside)) < least or int(np.count_nonzero(outside)) < least:
         return None
     either = inside | outside
+    if view.groups is not None:
+        either &= _telling(view.groups.codes, inside, outside)
     if not either.all():
         view, inside = view.where(either), inside[either]
+    if view.groups is not None:
+        return _compare_grouped(view, inside, metric, least)
     outcome = view.metrics[metric.name]
     x, y = outcome[inside], outcome[~inside]
     between = dependence(inside, outcome if metric.binary else midranks(outcome).astype(np.float64))
     effect = _effect(x, y, metric, between)
     if metric.binary:
         return Comparison(view, metric, inside, effect, between, float(x.mean()), float(y.mean()), (effect.low, effect.high))
-    first, second = _median(x, between.inflation), _median(y, between.inflation)
-    gap = (first[0] - second[2], first[2] - second[0])
-    return Comparison(view, metric, inside, effect, between, first[1], second[1], gap)
+    level, other, gap = _medians(x, y, between.inflation)
+    return Comparison(view, metric, inside, effect, between, level, other, gap)
+
+
+def _telling(codes: Codes, inside: Bools, outside: Bools) -> Bools:
+    """Rows of groups that have enough on either side."""
+    size = int(codes.max(initial=-1)) + 2
+    least = np.minimum(np.bincount(codes[inside] + 1, minlength=size), np.bincount(codes[outside] + 1, minlength=size))
+    enough = least >= GROUP_SUPPORT
+    enough[0] = False
+    told: Bools = enough[codes + 1]
+    return told
+
+
+def _compare_grouped(view: View, inside: Bools, metric: Metric, least: int) -> Comparison | None:
+    """Within groups, then averaged; None where fewer than two units can tell."""
+    groups, outcome = view.groups, view.metrics[metric.name]
+    if groups is None or min(int(np.count_nonzero(inside)), int(np.count_nonzero(~inside))) < least:
+        return None
+    ranks, shares = outcome.copy(), []
+    for code in np.unique(groups.codes):
+        rows = groups.codes == code
+        x, y = outcome[rows & inside], outcome[rows & ~inside]
+        effect = _effect(x, y, metric)
+        if metric.binary:
+            level, other, gap = float(x.mean()), float(y.mean()), (effect.low, effect.high)
+        else:
+            level, other, gap = _medians(x, y, 1.0)
+            ranks[rows] = midranks(outcome[rows]) / (2.0 * int(rows.sum()))
+        shares.append(Share(groups.units[code], len(x) * len(y) / (len(x) + len(y)), effect, level, other, gap))
+    if len({share.unit for share in shares}) < 2:
+        return None
+    between = grouped_dependence(inside, ranks, groups.codes)
+    weights = np.array([share.weight for share in shares]) / sum(share.weight for share in shares)
+    levels = float(weights @ [share.inside for share in shares]), float(weights @ [share.outside for share in shares])
+    wide = math.sqrt(between.inflation)
+    low, high = (
+        math.sqrt(
+            sum(
+                (weight * (share.inside - share.outside - share.gap[end])) ** 2
+                for weight, share in zip(weights, shares, strict=True)
+            )
+        )
+        for end in (0, 1)
+    )
+    gap = (levels[0] - levels[1] - low * wide, levels[0] - levels[1] + high * wide)
+    effect = combine([share.effect for share in shares], [share.weight for share in shares], between)
+    return Comparison(view, metric, inside, effect, between, *levels, gap, tuple(shares))
+
+
+def _medians(x: Floats, y: Floats, inflation: float) -> tuple[float, float, tuple[float, float]]:
+    """Both medians, and the ends of their difference."""
+    first, second = _median(x, inflation), _median(y, inflation)
+    return first[1], second[1], (first[0] - second[2], first[2] - second[0])
 
 
 def _effect(x: Floats, y: Floats, metric: Metric, between: Dependence = INDEPENDENT) -> Effect:
@@ -150,9 +302,12 @@ def held_fixed(comparison: Comparison, labels: Ints) -> Effect | None:
     Weights are n1·n2/(n1+n2) as in van Elteren's test. None where too few strata have both sides to tell.
     """
     outcome = comparison.view.metrics[comparison.metric.name]
+    codes = comparison.view.group_codes
+    if codes is not None:
+        labels = labels * (int(codes.max(initial=0)) + 1) + codes
     weights, effects, variances = [], [], []
     support = 0
-    for label in range(int(labels.max(initial=-1)) + 1):
+    for label in np.unique(labels):
         rows = labels == label
         x, y = outcome[rows & comparison.inside], outcome[rows & ~comparison.inside]
         if min(len(x), len(y)) < STRATUM_SUPPORT:
@@ -180,15 +335,26 @@ def steady(comparison: Comparison, sign: int) -> bool:
     """
     n = len(comparison.inside)
     labels: Ints = np.arange(n, dtype=np.int64) * TIME_BLOCKS // n
-    outcome = comparison.view.metrics[comparison.metric.name]
     signs = []
     for label in range(TIME_BLOCKS):
-        rows = labels == label
-        x, y = outcome[rows & comparison.inside], outcome[rows & ~comparison.inside]
-        if min(len(x), len(y)) >= BLOCK_SUPPORT:
-            signs.append(sign * _effect(x, y, comparison.metric).effect)
+        effect = _side_by_side(comparison, labels == label)
+        if effect is not None:
+            signs.append(sign * effect.effect)
     wrong = sum(one < 0 for one in signs)
     if len(signs) < 2 or wrong > (1 if len(signs) == TIME_BLOCKS else 0):
         return False
     within = held_fixed(comparison, labels)
     return within is not None and sign * within.effect >= sign * comparison.effect.effect / 2
+
+
+def _side_by_side(comparison: Comparison, rows: Bools) -> Effect | None:
+    """The effect among some of the rows, within groups; None where no group has enough of them on either side."""
+    view, inside = comparison.view, comparison.inside
+    outcome, codes = view.metrics[comparison.metric.name], view.group_codes
+    effects, weights = [], []
+    for group in [rows] if codes is None else [rows & (codes == code) for code in np.unique(codes)]:
+        x, y = outcome[group & inside], outcome[group & ~inside]
+        if min(len(x), len(y)) >= BLOCK_SUPPORT:
+            effects.append(_effect(x, y, comparison.metric))
+            weights.append(len(x) * len(y) / (len(x) + len(y)))
+    return combine(effects, weights) if effects else None

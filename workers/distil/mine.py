@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schemas.claims import Condition
-from workers.distil.observations import View
+from workers.distil.observations import Codes, View
 from workers.distil.stats import Bools, Floats, midranks
 from workers.metrics import Metric
 
@@ -161,12 +161,19 @@ def rank_deviations(values: Floats) -> Ints:
     return midranks(values) - (len(values) + 1)
 
 
-def outcome_deviations(values: Floats, metric: Metric) -> Ints:
-    """The deviations by which a metric's outcomes are searched.
+def outcome_deviations(values: Floats, metric: Metric, groups: Codes | None = None) -> Ints:
+    """The deviations by which a metric's outcomes are searched; with groups each is taken within its own, in one scale for all.
 
     Numbers are ranked in steps of what is material for the metric: values less than a step apart mostly tie. Otherwise a cost that
     rises by a hundredth of a basis point from small to middling sizes would hide the whole points that it rises by at the top.
     """
+    if groups is not None:
+        found: Ints = np.zeros(len(values), dtype=np.int64)
+        for group in np.unique(groups[groups >= 0]):
+            rows = groups == group
+            own = outcome_deviations(values[rows], metric)
+            found[rows] = np.rint(own * (len(values) / len(own))).astype(np.int64)
+        return found
     if metric.binary:
         return rate_deviations(values)
     step = max(metric.floor, metric.ratio * abs(float(np.median(values))))
@@ -263,7 +270,7 @@ def explore(view: View, metric: Metric, found: Selectors) -> list[Candidate]:
     least = min_support(len(view))
     if not found.conditions:
         return []
-    deviations = outcome_deviations(view.metrics[metric.name], metric)
+    deviations = outcome_deviations(view.metrics[metric.name], metric, view.group_codes)
     candidates: dict[tuple[Condition, ...], Candidate] = {}
     for _ in range(ROUNDS):
         chosen = _best(found, deviations, least, floor(metric))
@@ -337,11 +344,12 @@ def _improves(found: Selectors, deviations: Ints, group: Subgroup, parent: int) 
 def strata(view: View, features: Sequence[str]) -> Ints:
     """Each row's stratum: the crossed quantile bins (numbers) or levels (categories) of the features; unknown is one of its own.
 
-    Bins are as many as leave about twenty rows each, eight at most for one feature and five for each of two.
+    Bins are as many as leave about twenty rows each, eight at most for one feature and five for each of two. Rows of different
+    groups never share a stratum.
     """
-    n = len(view)
+    n = len(view) // (1 if view.groups is None else max(1, len(view.groups.names)))
     bins = min(BINS, n // 20) if len(features) == 1 else min(5, math.isqrt(n // 20))
-    labels = np.zeros(n, dtype=np.int64)
+    labels = np.zeros(len(view), dtype=np.int64)
     for feature in features:
         if feature in view.numbers:
             one = binned(view.numbers[feature], bins)
@@ -350,6 +358,8 @@ def strata(view: View, features: Sequence[str]) -> Ints:
         else:
             continue
         labels = labels * (int(one.max(initial=0)) + 1) + one
+    if view.groups is not None:
+        labels = labels * (len(view.groups.names) + 1) + view.groups.codes + 1
     return np.unique(labels, return_inverse=True)[1]
 
 

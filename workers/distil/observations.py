@@ -7,13 +7,15 @@ list of levels); it is never zero.
 Rows have sequence numbers that never repeat, so "everything since the last verdict" and "everything since the drift cut" are
 plain numbers that stay right when old rows are forgotten. New rows wait in a list until somebody looks: folding them in one by
 one would copy every column for every trade.
+
+Above the pair level rows have a **group**, the pair that they come from, so that effects can be taken within pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -39,16 +41,33 @@ class Observation:
     metrics: dict[str, float]
     features: dict[str, Cell]
     simulated: bool = False
+    error: str = ""
+    """The kind of error that it failed with."""
+    group: str = ""
+    """The pair that it comes from, where rows of several are kept together."""
 
     def to_plain(self) -> list[Any]:
         """As JSON values."""
-        return [self.ts_ms, self.id, self.metrics, self.features, self.simulated]
+        return [self.ts_ms, self.id, self.metrics, self.features, self.simulated, self.error, self.group]
 
     @classmethod
     def from_plain(cls, plain: list[Any]) -> Observation:
         """The observation that gave ``plain``."""
-        ts_ms, identity, metrics, features, simulated = plain
-        return cls(int(ts_ms), str(identity), metrics, features, bool(simulated))
+        ts_ms, identity, metrics, features, simulated, error, group = plain
+        return cls(int(ts_ms), str(identity), metrics, features, bool(simulated), str(error), str(group))
+
+
+Unit = Literal["pair", "tool"]
+"""What a claim has to hold for more than one of: pairs at the tool level, tools at the global one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Each row's group as a code into ``names`` (−1: beyond the ``MAX_LEVELS`` that are kept apart), and each group's unit."""
+
+    codes: Codes
+    names: list[str]
+    units: list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +82,18 @@ class View:
     numbers: Mapping[str, Floats]
     codes: Mapping[str, Codes]
     levels: Mapping[str, list[bool | str]]
+    groups: Groups | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def group_codes(self) -> Codes | None:
+        """Each row's group; None where rows are all of one."""
+        return None if self.groups is None else self.groups.codes
+
+    def _grouped(self, cut: slice | Bools) -> Groups | None:
+        return None if self.groups is None else Groups(self.groups.codes[cut], self.groups.names, self.groups.units)
 
     def rows(self, start: int, stop: int) -> View:
         """Rows ``start`` to ``stop`` by position."""
@@ -79,6 +107,7 @@ class View:
             {name: column[cut] for name, column in self.numbers.items()},
             {name: column[cut] for name, column in self.codes.items()},
             self.levels,
+            self._grouped(cut),
         )
 
     def since(self, sequence: int) -> View:
@@ -106,6 +135,7 @@ class View:
             {name: cells[keep] for name, cells in self.numbers.items()},
             {name: cells[keep] for name, cells in self.codes.items()},
             self.levels,
+            self._grouped(keep),
         )
 
     def test(self, conditions: Iterable[Condition]) -> tuple[Bools, Bools]:
@@ -138,12 +168,16 @@ class View:
 
 
 class Observations:
-    """A key's rows, at most ``limit``, with sequence numbers. Append in event-time order."""
+    """A key's rows, at most ``limit``, with sequence numbers. Append in event-time order. ``unit``: rows have groups."""
 
-    __slots__ = ("_codes", "_ids", "_levels", "_metrics", "_numbers", "_simulated", "_tail", "_ts", "limit", "total")
+    __slots__ = (
+        "_codes", "_group_codes", "_groups", "_ids", "_levels", "_metrics", "_numbers", "_simulated", "_tail", "_ts",
+        "limit", "total", "unit",
+    )  # fmt: skip
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, unit: Unit | None = None) -> None:
         self.limit = limit
+        self.unit = unit
         self.total = 0
         """Rows ever appended: the next row's sequence number."""
         self._ids: list[str] = []
@@ -153,6 +187,8 @@ class Observations:
         self._numbers: dict[str, Floats] = {}
         self._codes: dict[str, Codes] = {}
         self._levels: dict[str, list[bool | str]] = {}
+        self._groups: list[str] = []
+        self._group_codes: Codes = np.zeros(0, dtype=np.int16)
         self._tail: list[Observation] = []
 
     def append(self, observation: Observation) -> None:
@@ -177,7 +213,25 @@ class Observations:
             self._numbers,
             self._codes,
             self._levels,
+            self._view_of_groups(),
         )
+
+    def _view_of_groups(self) -> Groups | None:
+        if self.unit is None:
+            return None
+        names = self._groups if self.unit == "pair" else [name.partition(":")[0] for name in self._groups]
+        order = {name: i for i, name in enumerate(dict.fromkeys(names))}
+        return Groups(self._group_codes, self._groups, [order[name] for name in names])
+
+    def forget(self, group: str, metrics: Iterable[str], before_ms: int) -> None:
+        """What a group saw before a moment no longer speaks about some metrics."""
+        self._fold()
+        if group not in self._groups:
+            return
+        old = (self._group_codes == self._groups.index(group)) & (self._ts < before_ms)
+        for name in metrics:
+            if old.any() and name in self._metrics:
+                self._metrics[name] = np.where(old, np.nan, self._metrics[name])
 
     def _fold(self) -> None:
         """Waiting rows into the columns; what is over the limit goes, oldest first."""
@@ -199,9 +253,14 @@ class Observations:
         for name, codes in self._codes.items():
             coded = np.array([self._code(name, row.features.get(name)) for row in rows], dtype=np.int16)
             self._codes[name] = np.concatenate((codes[start:], coded))
+        if self.unit is not None:
+            grouped = [self._groups.index(row.group) if row.group in self._groups else -1 for row in rows]
+            self._group_codes = np.concatenate((self._group_codes[start:], np.array(grouped, dtype=np.int16)))
 
     def _make_room(self, row: Observation) -> None:
-        """Columns and levels for what a row brings that was not there before."""
+        """Columns, levels and groups for what a row brings that was not there before."""
+        if self.unit is not None and row.group not in self._groups and len(self._groups) < MAX_LEVELS:
+            self._groups.append(row.group)
         for name in sorted(row.metrics):
             if name not in self._metrics and len(self._metrics) < MAX_COLUMNS:
                 self._metrics[name] = np.full(len(self._ids), np.nan)
@@ -234,12 +293,13 @@ class Observations:
             "numbers": {name: _column(column) for name, column in self._numbers.items()},
             "codes": {name: column.tolist() for name, column in self._codes.items()},
             "levels": self._levels,
+            "groups": [self._groups, self._group_codes.tolist()],
         }
 
     @classmethod
-    def from_plain(cls, plain: dict[str, Any], limit: int) -> Observations:
+    def from_plain(cls, plain: dict[str, Any], limit: int, unit: Unit | None = None) -> Observations:
         """The observations that gave ``plain``."""
-        made = cls(limit)
+        made = cls(limit, unit)
         made.total = int(plain["total"])
         made._ids = list(plain["ids"])
         made._ts = np.array(plain["ts"], dtype=np.int64)
@@ -249,6 +309,8 @@ class Observations:
         made._numbers = {name: np.array(cells, dtype=np.float64) for name, cells in plain["numbers"].items()}
         made._codes = {name: np.array(cells, dtype=np.int16) for name, cells in plain["codes"].items()}
         made._levels = {name: list(levels) for name, levels in plain["levels"].items()}
+        names, coded = plain["groups"]
+        made._groups, made._group_codes = list(names), np.array(coded, dtype=np.int16)
         return made
 
 

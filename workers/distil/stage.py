@@ -1,9 +1,9 @@
-"""The distil stage: episodes in, insight operations out. One instance a partition, a pure fold over its records.
+"""The distil stage: episodes in, insight operations and closed windows out. One instance a partition, a pure fold over its records.
 
 Order of things for one record, and nothing but records moves anything: admit by the key's clock, feed the drift monitor, cut where
 it alarms, put the observation into its window, close the key's windows that are complete, then the windows of keys that have
-fallen silent. An operation is dated with the end of the window that it came from and identified by its insight, its kind and
-its evidence, so a replay emits the same.
+fallen silent. Each window that closes is also handed to the levels above the key, with the time up to which this partition has
+handed on everything: its clock less the lateness and less a window, which is how long a key may be silent before its window closes.
 
 Episodes are clustered by their record key, ``tool:chain:pair``, exactly; inside a key conditions tell them apart, not the
 distance of their sentences, so vectors are no part of the state.
@@ -11,33 +11,26 @@ distance of their sentences, so vectors are no part of the state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Sequence
 
 import orjson
 
-from schemas.claims import Evidence
 from schemas.episodes import Episode
-from schemas.identity import content_id
-from schemas.operations import AddInsight, ArchiveInsight, DownvoteInsight, EditInsight, UpvoteInsight
-from schemas.topics import EPISODES_RECORDED, OPERATIONS, Topic
+from schemas.topics import EPISODES_RECORDED, OPERATIONS, WINDOWS_CLOSED, Topic
 from workers.clock import PartitionClock, Verdict
-from workers.distil.category import category
-from workers.distil.keystate import Added, Change, KeyState, Retired
+from workers.distil.handover import window_closed
+from workers.distil.keystate import KeyState
 from workers.distil.observations import Cell, Observation
-from workers.distil.verdicts import Belief
-from workers.distil.words import sentence
-from workers.metrics import METRICS, rounded, watched_values
+from workers.distil.said import Subject, emission
+from workers.errors import error_kind
+from workers.metrics import METRICS, watched_values
 from workers.stage import Delivery, Emission, Outcome
 from workers.windows import Tumbling
 
 AUTHOR = "distil"
-STATE_VERSION = 1
+STATE_VERSION = 2
 LONGEST_CATEGORY = 128
 """A longer text is no category that anybody would name in a rule."""
-
-Operation = AddInsight | ArchiveInsight | UpvoteInsight | DownvoteInsight | EditInsight
 
 
 class DistilStage:
@@ -54,7 +47,7 @@ class DistilStage:
 
     name = "distil"
     inputs: tuple[Topic, ...] = (EPISODES_RECORDED,)
-    outputs: tuple[Topic, ...] = (OPERATIONS,)
+    outputs: tuple[Topic, ...] = (OPERATIONS, WINDOWS_CLOSED)
 
     def __init__(
         self,
@@ -74,6 +67,8 @@ class DistilStage:
         self._delta = drift_delta
         self._partition = PartitionClock()
         self._keys: dict[str, KeyState] = {}
+        self._sent = 0
+        """Windows handed on so far: the next one's sequence number."""
 
     def handle(self, batch: Sequence[Delivery]) -> Outcome:
         """Fold a batch in. Nothing depends on where it was cut."""
@@ -85,10 +80,10 @@ class DistilStage:
             if not episode.learnable:
                 not_learned += 1
                 continue
-            tally[self._learn(episode, emissions)] += 1
+            tally[self._learn(episode, delivery.position.partition, emissions)] += 1
         counts: dict[str, int] = {"not_learned": not_learned} if not_learned else {}
-        for emission in emissions:
-            kind: str = emission.message.kind  # type: ignore[attr-defined]
+        for one in emissions:
+            kind = getattr(one.message, "kind", "windows")
             counts[kind] = counts.get(kind, 0) + 1
         return Outcome(
             emissions=emissions,
@@ -98,7 +93,7 @@ class DistilStage:
             counts=counts,
         )
 
-    def _learn(self, episode: Episode, emissions: list[Emission]) -> Verdict:
+    def _learn(self, episode: Episode, source: int, emissions: list[Emission]) -> Verdict:
         state = self._keys.get(episode.key)
         if state is None:
             state = self._keys[episode.key] = KeyState(
@@ -110,30 +105,50 @@ class DistilStage:
                 limit=self._limit,
             )
         ts_ms = round(episode.ts.timestamp() * 1000)
+        through = self._through()  # as of the record before: its windows are all closed
         verdict = state.clock.admit(episode.id, ts_ms)
         if verdict is Verdict.FRESH:
             values = watched_values(episode.metrics, episode.features)
             alarms = [alarm.metric for alarm in state.monitor.learn_one(ts_ms, episode.id, values)]
             state.observe(self._windows.start_of(ts_ms), _observation(episode, ts_ms), alarms)
             for start in self._windows.closable(state.open, state.clock.horizon_ms):
-                emissions += self._close(state, start)
+                emissions += self._close(state, start, source, through)
         self._partition.observe(episode.key, state.clock.now_ms)
         for key in self._partition.idle(self._windows.length_ms):
             silent = self._keys[key]
             for start in sorted(silent.open):
-                emissions += self._close(silent, start)
+                emissions += self._close(silent, start, source, through)
         return verdict
 
-    def _close(self, state: KeyState, start: int) -> list[Emission]:
+    def _through(self) -> int | None:
+        """The time up to which everything is handed on."""
+        now = self._partition.now_ms
+        return None if now is None else now - self._lateness_ms - self._windows.length_ms
+
+    def _close(self, state: KeyState, start: int, source: int, through: int | None) -> list[Emission]:
         end_ms = self._windows.end_of(start)
-        return [
-            _emission(_operation(state, change, end_ms), end_ms) for change in state.close(start, least=self._least, q=self._fdr)
-        ]
+        closing, changes = state.close(start, least=self._least, q=self._fdr)
+        handed_on = window_closed(
+            key=state.key,
+            label=state.label,
+            action=state.action,
+            start_ms=start,
+            end_ms=end_ms,
+            source=source,
+            sequence=self._sent,
+            watermark_ms=through,
+            closing=closing,
+            cuts=state.cuts,
+        )
+        self._sent += 1
+        subject = Subject(state.key, state.label, state.action, AUTHOR)
+        return [*(emission(subject, change, end_ms) for change in changes), handed_on]
 
     def snapshot(self) -> bytes:
         """The whole state as JSON."""
         keys = {key: state.to_plain() for key, state in self._keys.items()}
-        return orjson.dumps({"version": STATE_VERSION, "clock": self._partition.to_plain(), "keys": keys})
+        plain = {"version": STATE_VERSION, "clock": self._partition.to_plain(), "keys": keys, "sent": self._sent}
+        return orjson.dumps(plain)
 
     def restore(self, state: bytes) -> None:
         """Take up a state that ``snapshot`` gave. Raises ValueError when it is not one of ours."""
@@ -143,9 +158,10 @@ class DistilStage:
                 raise ValueError(f"version {plain['version']}, this reads {STATE_VERSION}")
             clock = PartitionClock.from_plain(plain["clock"])
             keys = {key: KeyState.from_plain(key, one, self._limit) for key, one in plain["keys"].items()}
+            sent = int(plain["sent"])
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"not a state of the distil stage: {error}") from None
-        self._partition, self._keys = clock, keys
+        self._partition, self._keys, self._sent = clock, keys, sent
 
 
 def _observation(episode: Episode, ts_ms: int) -> Observation:
@@ -153,70 +169,6 @@ def _observation(episode: Episode, ts_ms: int) -> Observation:
     features: dict[str, Cell] = {
         name: cell for name, cell in episode.features.items() if not isinstance(cell, str) or len(cell) <= LONGEST_CATEGORY
     }
-    return Observation(ts_ms, episode.id, metrics, features, episode.event.simulated)
-
-
-def _operation(state: KeyState, change: Change, end_ms: int) -> Operation:
-    if isinstance(change, Retired):
-        return _archive(change, end_ms)
-    belief = change.belief
-    if isinstance(change, Added):
-        comparison, evidence, kind = change.finding.comparison, belief.evidence, "ADD"
-        why = "found in the older half of the evidence, confirmed in the newer"
-    else:
-        comparison, evidence, kind = change.verdict.comparison, change.verdict.evidence, change.verdict.kind
-        why = change.verdict.why
-    said = _said(belief, kind, f"{why}; {_numbers(evidence, comparison.between.inflation)}", end_ms, evidence.episode_ids)
-    said["evidence"] = evidence
-    if kind == "UPVOTE":
-        return UpvoteInsight(**said)
-    if kind == "DOWNVOTE":
-        return DownvoteInsight(**said)
-    simulated = bool(comparison.view.simulated.any())
-    said["text"] = sentence(belief.claim, evidence, state.label, simulated=simulated)
-    said["claim"] = belief.claim
-    if kind == "EDIT":
-        return EditInsight(**said)
-    return AddInsight(**said, **_about(state, belief, evidence), simulated=simulated)
-
-
-def _archive(change: Retired, end_ms: int) -> ArchiveInsight:
-    fixed = " and ".join(change.by.rule.features)
-    reason = f"with {fixed} held fixed nothing that matters is left of the effect: a newer claim explains it"
-    return ArchiveInsight(**_said(change.belief, "ARCHIVE", reason, end_ms, change.by.comparison.view.ids[-1:]))
-
-
-def _said(belief: Belief, kind: str, reason: str, end_ms: int, episodes: Sequence[str]) -> dict[str, Any]:
-    """What every operation says; its id is that of its insight, kind, window and evidence."""
-    insight_id = belief.claim.insight_id
-    return {
-        "op_id": content_id("operation", kind, insight_id, end_ms, *episodes),
-        "insight_id": insight_id,
-        "ts": datetime.fromtimestamp(end_ms / 1000, UTC),
-        "author": AUTHOR,
-        "reason": reason,
-    }
-
-
-def _about(state: KeyState, belief: Belief, evidence: Evidence) -> Mapping[str, Any]:
-    """What only an ADD says. Importance is the size of the effect: a claim that tells episodes apart completely has 1."""
-    metric = METRICS[belief.claim.metric]
-    return {
-        "category": category(metric, belief.rule.features, state.action, evidence.inside),
-        "key": state.key,
-        "label": state.label,
-        "importance": rounded(min(1.0, abs(evidence.effect))),
-    }
-
-
-def _numbers(evidence: Evidence, inflation: float) -> str:
-    test = "Fisher exact" if evidence.kind == "risk_difference" else "Brunner-Munzel"
-    corrected = f", variance ×{inflation:.2f} for autocorrelation" if inflation > 1.005 else ""
-    return (
-        f"{test} p={evidence.p:.3g}, q={evidence.q:.3g}{corrected}; {evidence.kind} {evidence.effect:.3f} "
-        f"[{evidence.low:.3f}, {evidence.high:.3f}], n={evidence.n_inside}+{evidence.n_outside}"
-    )
-
-
-def _emission(operation: Operation, end_ms: int) -> Emission:
-    return Emission(OPERATIONS, operation.insight_id, operation, operation.op_id, end_ms)
+    event = episode.event
+    error = error_kind(event.status, event.error) if metrics.get("failed") else ""
+    return Observation(ts_ms, episode.id, metrics, features, event.simulated, error)

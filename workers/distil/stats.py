@@ -244,6 +244,32 @@ def midranks(values: Floats) -> npt.NDArray[np.int64]:
     return np.searchsorted(order, values, "left") + np.searchsorted(order, values, "right") + 1
 
 
+def combine(effects: Sequence[Effect], weights: Sequence[float], dependence: Dependence = INDEPENDENT) -> Effect:
+    """The weighted mean of independent strata's effects, its interval and p.
+
+    With weights n1·n2/(n1+n2) it is van Elteren's (1960) statistic for ranks and the Mantel–Haenszel risk difference for rates.
+    Each stratum's variance is read off its own interval, so it is never zero; ``dependence`` widens the whole.
+    """
+    total = sum(weights)
+    effect = sum(weight * one.effect for weight, one in zip(weights, effects, strict=True)) / total
+    spread = sum((weight * (one.high - one.low) / (2 * Z95)) ** 2 for weight, one in zip(weights, effects, strict=True)) / total**2
+    half = Z95 * math.sqrt(spread * dependence.widening)
+    p = dependence.deflate(normal_p(effect / math.sqrt(spread))) if spread > 0 else 1.0
+    return Effect(effect, max(-1.0, effect - half), min(1.0, effect + half), p)
+
+
+def heterogeneity(effects: Sequence[Effect]) -> float:
+    """I² of strata's effects: (Q − df)/Q with Cochran's Q, not under 0 (Higgins and Thompson 2002).
+
+    >>> heterogeneity([Effect(0.3, 0.2, 0.4, 0.0), Effect(0.3, 0.1, 0.5, 0.0)])
+    0.0
+    """
+    inverse = [(2 * Z95 / max(one.high - one.low, 1e-9)) ** 2 for one in effects]
+    mean = sum(weight * one.effect for weight, one in zip(inverse, effects, strict=True)) / sum(inverse)
+    q = sum(weight * (one.effect - mean) ** 2 for weight, one in zip(inverse, effects, strict=True))
+    return max(0.0, (q - (len(effects) - 1)) / q) if q > 0 else 0.0
+
+
 def dependence(inside: Bools, outcome: Floats) -> Dependence:
     """How much larger the variance of "inside minus outside" is than for independent observations.
 
@@ -256,11 +282,44 @@ def dependence(inside: Bools, outcome: Floats) -> Dependence:
     however many trades), so the degrees of freedom are Satterthwaite's of a part 1 with n − 2 and a part ``inflation − 1`` with
     as many as there are stretches, less 2.
     """
-    n = len(inside)
-    if n < 8:
+    if len(inside) < 8:
         return INDEPENDENT
     residual: Floats = outcome - np.where(inside, float(outcome[inside].mean()), float(outcome[~inside].mean()))
-    rho1, rho2 = _autocorrelation(inside.astype(np.float64) - float(inside.mean())), _autocorrelation(residual)
+    return _dependence(inside, inside.astype(np.float64) - float(inside.mean()), residual)
+
+
+def grouped_dependence(inside: Bools, outcome: Floats, groups: npt.NDArray[Any]) -> Dependence:
+    """The same for an effect that is taken within groups and averaged. Rows are in time order over all groups.
+
+    What groups have in common (one chain's gas price, one hour of the day) shows between neighbours in time, what is a group's own
+    between neighbours inside the group; in either order the other part is thinned out by the number of groups. So both excesses
+    are added, and the fewer stretches and degrees of freedom of the two orders count.
+    """
+    if len(inside) < 8:
+        return INDEPENDENT
+    indicator = _centred(inside.astype(np.float64), groups)
+    residual = _centred(outcome, groups.astype(np.int64) * 2 + inside)
+    order = np.argsort(groups, kind="stable")
+    over_time = _dependence(inside, indicator, residual)
+    in_groups = _dependence(inside[order], indicator[order], residual[order])
+    return Dependence(
+        max(1.0, over_time.inflation + in_groups.inflation - 1.0),
+        min(over_time.df, in_groups.df),
+        min(over_time.stretches, in_groups.stretches),
+    )
+
+
+def _centred(values: Floats, labels: npt.NDArray[Any]) -> Floats:
+    """Values less the mean of their label."""
+    _, codes = np.unique(labels, return_inverse=True)
+    means: Floats = np.bincount(codes, weights=values) / np.bincount(codes)
+    rest: Floats = values - means[codes]
+    return rest
+
+
+def _dependence(inside: Bools, indicator: Floats, residual: Floats) -> Dependence:
+    n = len(inside)
+    rho1, rho2 = _autocorrelation(indicator), _autocorrelation(residual)
     lags = min(_first_not_positive(rho1), _first_not_positive(rho2))
     inflation = 1.0 + 2.0 * float(np.sum(rho1[1:lags] * rho2[1:lags]))
     stretches = 1 + int(np.count_nonzero(inside[1:] != inside[:-1]))

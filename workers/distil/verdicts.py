@@ -10,6 +10,7 @@ fresh rows say                                                  verdict
 high < 0                                                        DOWNVOTE  reversed; the fifth in a row: EDIT, the direction turned
 high under the practical floor                                  DOWNVOTE  gone: whatever is left does not matter
 low ≤ 0 and high under the claimed interval                     DOWNVOTE  faded: nothing shows, and what was claimed is excluded
+above the pair: a third of the pairs exclude the floor          DOWNVOTE  confined: it is no claim about all of them
 low over the floor, rows between two thresholds changed sides   EDIT      shifted threshold
 low over the floor, clear of the claimed interval and far off   EDIT      another effect
 low over the floor, levels twice or half as far apart           EDIT      another difference in the metric's own unit
@@ -186,6 +187,8 @@ def _verdict(belief: Belief, fresh: View, view: View, metric: Metric) -> Verdict
         return Verdict("DOWNVOTE", claim, comparison, "nothing shows of the effect claimed")
     if len(comparison.inside) < FULL_LOOK:
         return None
+    if comparison.confined(sign):
+        return Verdict("DOWNVOTE", claim, comparison, "it holds for some of them only")
     shifted = _shifted(belief, fresh, view, metric)
     if shifted is not None:
         return shifted
@@ -251,7 +254,7 @@ def _best_cut(view: View, condition: Condition, metric: Metric, sign: int) -> fl
     column = view.numbers.get(condition.feature)
     if column is None or not len(view):
         return None
-    deviations = outcome_deviations(view.metrics[metric.name], metric)
+    deviations = outcome_deviations(view.metrics[metric.name], metric, view.group_codes)
     best, chosen = 0.0, None
     for cut in threshold_cuts(condition.feature, column[~np.isnan(column)]):
         covered = column >= cut if condition.op == ">=" else column < cut

@@ -10,7 +10,8 @@ import pytest
 
 from schemas.events import Action
 from tests.support.toy_market import Market, dearer_by_share, failing_router, gas_by_hour
-from workers.distil.keystate import FIRST_MINING, Added, Change, KeyState, Progress, Retired
+from workers.distil.keystate import KeyState
+from workers.distil.learner import FIRST_MINING, Added, Change, Progress, Retired
 from workers.distil.observations import Observation
 from workers.windows import HOUR_MS, Tumbling
 
@@ -40,7 +41,7 @@ def run(
             random.Random(shuffled).shuffle(waiting)
         for row in waiting:
             key.observe(start, row, (alarms or {}).get(row.id, []))
-        changes += key.close(start, least=3, q=0.1)
+        changes += key.close(start, least=3, q=0.1)[1]
     return changes
 
 
@@ -73,7 +74,7 @@ def test_an_alarm_cuts_its_own_metrics_and_leaves_the_others() -> None:
     rows = observations(400)
     key = state()
     run(key, rows, alarms={rows[299].id: ["cost_bps"]})
-    progress = {name: Progress(*one) for name, one in key.to_plain()["progress"].items()}
+    progress = {name: Progress(*one) for name, one in key.to_plain()["learner"]["progress"].items()}
     assert progress["cost_bps"] == Progress(0, 0, 101)
     assert progress["gas_gwei"].looks >= 3
     assert all(belief.since >= 288 for belief in key.beliefs if belief.claim.metric == "cost_bps")
@@ -117,7 +118,7 @@ def test_an_alarm_on_a_feature_starts_the_beliefs_that_depend_on_it_anew() -> No
         for old, belief in zip(depending, (b for b in key.beliefs if "size_share" in b.rule.features), strict=True)
     )
     assert [belief for belief in key.beliefs if "size_share" not in belief.rule.features] == others
-    assert key.to_plain()["progress"]["cost_bps"][0] >= 1
+    assert key.to_plain()["learner"]["progress"]["cost_bps"][0] >= 1
 
 
 def test_few_episodes_wait_for_more() -> None:
@@ -125,11 +126,11 @@ def test_few_episodes_wait_for_more() -> None:
     key = state()
     for row in rows:
         key.observe(0, row, [])
-    assert key.close(0, least=FIRST_MINING + 1, q=0.1) == []
-    assert key.to_plain()["progress"]["failed"] == [0, 0, FIRST_MINING]
+    assert key.close(0, least=FIRST_MINING + 1, q=0.1)[1] == []
+    assert key.to_plain()["learner"]["progress"]["failed"] == [0, 0, FIRST_MINING]
     key.observe(1, replace(rows[0], id="one more"), [])
     key.close(1, least=FIRST_MINING + 1, q=0.1)
-    assert key.to_plain()["progress"]["failed"] == [1, FIRST_MINING + 1, 0]
+    assert key.to_plain()["learner"]["progress"]["failed"] == [1, FIRST_MINING + 1, 0]
 
 
 def test_mining_comes_at_growing_sizes() -> None:

@@ -22,7 +22,11 @@ ALL_EFFECTS = (dearer_by_share(), gas_by_hour(), failing_router())
 
 
 def said(batch: list[Delivery], stage: DistilStage | None = None, size: int = 256) -> list[Emission]:
-    stage = stage or DistilStage()
+    return [one for one in handed(batch, stage or DistilStage(), size) if one.topic is OPERATIONS]
+
+
+def handed(batch: list[Delivery], stage: DistilStage, size: int = 256) -> list[Emission]:
+    """Everything that is emitted, closed windows too."""
     return [emission for i in range(0, len(batch), size) for emission in stage.handle(batch[i : i + size]).emissions]
 
 
