@@ -82,28 +82,60 @@ class Halves:
 def discover(view: View, metric: Metric, halves: Halves, *, alpha: float, believed: Sequence[Rule]) -> list[Finding]:
     """Claims about a metric that ``view`` proposes and confirms, strongest first, none that ``believed`` says already."""
     older, newer, found = halves.of(view, metric.name)
+    weighed = weigh(newer, metric, explore(older, metric, found), alpha=alpha, believed=believed)
+    return [verdict for _, verdict in weighed if isinstance(verdict, Finding)]
+
+
+def weigh(
+    newer: View, metric: Metric, proposed: Sequence[Candidate], *, alpha: float, believed: Sequence[Rule]
+) -> list[tuple[Candidate, Finding | str]]:
+    """Each candidate, whoever proposed it, with the finding that it is on rows that did not propose it; or with why it is none."""
     taken = {rule.slots for rule in believed if rule.metric == metric.name}
-    tested: list[tuple[Candidate, Comparison]] = []
-    for candidate in explore(older, metric, found):
+    verdicts: dict[int, Finding | str] = {}
+    tested: list[tuple[int, Comparison]] = []
+    for i, candidate in enumerate(proposed):
         if Rule(metric.name, candidate.conditions).slots in taken:
+            verdicts[i] = "known"
             continue
         comparison = compare(newer, candidate.conditions, metric, least=min_support(len(newer)))
-        if comparison is not None:
-            tested.append((candidate, comparison))
+        if comparison is None:
+            verdicts[i] = "too_few_rows"
+        else:
+            tested.append((i, comparison))
     q_values = benjamini_hochberg([comparison.effect.p for _, comparison in tested])
     findings: list[Finding] = []
-    for (candidate, comparison), q in zip(tested, q_values, strict=True):
-        rule = Rule(metric.name, candidate.conditions)
-        if q > alpha or not comparison.clears(candidate.direction) or not steady(comparison, candidate.direction):
-            continue
-        if len(rule.conditions) > 1 and not _better_than_parents(newer, rule, metric, candidate.direction):
-            continue
-        others = [*believed, *(finding.rule for finding in findings)]
-        if all(rule.slots != finding.rule.slots for finding in findings) and not any(
-            _explains(other, rule, comparison, candidate.direction) for other in others
-        ):
-            findings.append(Finding(rule, candidate.direction, comparison, q))
-    return findings
+    for (i, comparison), q in zip(tested, q_values, strict=True):
+        verdict = verdicts[i] = _weighed(newer, metric, proposed[i], comparison, q, alpha, believed, findings)
+        if isinstance(verdict, Finding):
+            findings.append(verdict)
+    return [(candidate, verdicts[i]) for i, candidate in enumerate(proposed)]
+
+
+def _weighed(
+    newer: View,
+    metric: Metric,
+    candidate: Candidate,
+    comparison: Comparison,
+    q: float,
+    alpha: float,
+    believed: Sequence[Rule],
+    findings: Sequence[Finding],
+) -> Finding | str:
+    rule, direction = Rule(metric.name, candidate.conditions), candidate.direction
+    if q > alpha:
+        return "not_significant"
+    if not comparison.clears(direction):
+        return "under_the_floor"
+    if not steady(comparison, direction):
+        return "not_steady"
+    if len(rule.conditions) > 1 and not _better_than_parents(newer, rule, metric, direction):
+        return "no_better_than_its_parts"
+    others = [*believed, *(finding.rule for finding in findings)]
+    if any(rule.slots == finding.rule.slots for finding in findings) or any(
+        _explains(other, rule, comparison, direction) for other in others
+    ):
+        return "explained"
+    return Finding(rule, direction, comparison, q)
 
 
 def superseded(rule: Rule, direction: int, metric: Metric, finding: Finding) -> bool:
