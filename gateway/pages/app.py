@@ -181,7 +181,7 @@ class _Pages:
         session, form = await self._own_form(request)
         insight_id, action = request.path_params["insight_id"], request.path_params["action"]
         said = await run_in_threadpool(actions.act, self._service, session.caller, action, insight_id, form)
-        return _back(form, f"/insights/{quote(insight_id, safe='')}", said)
+        return _back(form, "/insights" if action == "forget" else f"/insights/{quote(insight_id, safe='')}", said)
 
     async def submit_directive(self, request: Request) -> Response:
         """A directive."""
@@ -228,8 +228,9 @@ class _Pages:
         """One of our errors: what is wrong, and what to do."""
         status = _status_of(error)
         if _wants_json(request):
-            known = isinstance(error, BrainError) and not isinstance(error, (Unknown, TooMany))
-            return of_error(error) if known else problem(status, _CODES.get(status, "bad_request"), str(error))
+            if isinstance(error, BrainError) and not isinstance(error, (Unknown, TooMany)):
+                return of_error(error)
+            return problem(status, _CODES.get(status, "bad_request"), str(error))
         return self._error(request, status, str(error), getattr(error, "hint", None))
 
     def fault(self, request: Request, error: Exception) -> Response:

@@ -73,7 +73,7 @@ class Views:
 
     def _supporting(self, caller: Caller, insight: Insight) -> list[Data]:
         """The sample of episodes that the evidence names, as far as they are there."""
-        shown = []
+        shown: list[Data] = []
         for evidence in (insight.evidence, insight.latest):
             for episode_id in evidence.episode_ids if evidence else ():
                 if episode_id not in {one["id"] for one in shown}:
@@ -178,7 +178,7 @@ class Views:
 
 
 def _insight(insight: Insight) -> Data:
-    return insight_view(insight).model_dump(mode="json", exclude_none=True)
+    return insight_view(insight).model_dump(mode="json")
 
 
 def _hit(hit: Hit) -> Data:

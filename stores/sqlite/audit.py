@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 from stores.sqlite.connection import Connection
 from stores.sqlite.filters import INSIGHT_WHERE, InsightFilter, from_cursor, page_size, to_cursor
@@ -50,18 +52,16 @@ def changes(
     ts, after, revision = from_cursor(cursor, _LIST, (int, str, int)) if cursor else (None, None, None)
     params = {"author": author, "kind": kind, "ts": ts, "id": after, "revision": revision, "limit": page_size(limit) + 1}
     rows = connection.execute(_CHANGES, params)
-    items = tuple(
-        Changed(
-            *row[:4],
-            _EPOCH + timedelta(microseconds=row[4]),
-            *row[5:7],
-            None if row[7] is None else Decimal(row[7]),
-            Decimal(row[8]),
-        )
-        for row in rows[:limit]
-    )
+    items = tuple(_changed(row) for row in rows[:limit])
     last = rows[limit - 1] if len(rows) > limit else None
     return items, None if last is None else to_cursor(_LIST, last[4], last[0], last[1])
+
+
+def _changed(row: Sequence[Any]) -> Changed:
+    insight_id, revision, op_id, kind, ts_us, author, reason, before, after = row
+    ts = _EPOCH + timedelta(microseconds=ts_us)
+    known = None if before is None else Decimal(before)
+    return Changed(insight_id, revision, op_id, kind, ts, author, reason, known, Decimal(after))
 
 
 def change_facets(connection: Connection) -> dict[str, dict[str, int]]:
