@@ -1,58 +1,86 @@
-"""Insights in memory, kept up to date by the updates that the log publishes: the hot path of recall.
+"""Insights in memory, always as the store has them: the hot path of recall.
 
-Loaded once from the store, then changed by each :class:`~schemas.insights.InsightUpdate`. A revision that was seen does nothing, so
-updates may overlap with what was loaded. Looking back in time goes to the store, which has the history.
+Loaded once, with the store's own vectors, and brought up to date at the beginning of each question by what the store's last
+operations changed: one look at an offset where nothing did. So who was told that a change is applied also finds it, what is
+archived or forgotten is gone from words and vectors at once, and nothing needs a thread or is ever behind. Looking back in time goes
+to the store, which has the history.
+
+Who has no store at hand follows the log instead: :meth:`LiveInsights.apply` takes the updates that it publishes. A revision that
+was seen does nothing, so both ways may overlap.
 """
 
 from __future__ import annotations
 
+import threading
+
 from schemas.insights import Insight, InsightStatus, InsightUpdate
+from schemas.topics import OPERATIONS
 from stores.recall.memories import Kind, of_insight
 from stores.recall.mirror import Vector
 from stores.recall.sources import Embedder, Found, MemorySource, Question
 from stores.recall.stored import InsightSource
 from stores.sqlite import InsightStore
 
-_PAGE = 500
-
 
 class LiveInsights:
-    """Active insights, to search. The embedder must be the store's; a cached one makes loading cheap."""
+    """Active insights, to search. The embedder must be the store's; it is asked for the words of updates and of the past only."""
 
     def __init__(self, store: InsightStore, embedder: Embedder) -> None:
+        self._store = store
         self._stored = InsightSource(store, embedder)
         self._embedder = embedder
-        self._memories = MemorySource(embedder.dimension)
-        self._load(store)
+        self._memories = MemorySource(store.dimension)
+        self._lock = threading.Lock()
+        self._offset = 0
+        with store.snapshot():
+            self._offset = store.next_offset(OPERATIONS.name, 0)
+            for standing in store.whole():
+                self._take(standing.insight, standing.vector)
 
     def __len__(self) -> int:
         return len(self._memories)
 
-    def _load(self, store: InsightStore) -> None:
-        cursor: str | None = None
-        while True:
-            page = store.list(limit=_PAGE, cursor=cursor)
-            vectors = self._embedder.embed([insight.text for insight in page.items]) if page.items else ()
-            for insight, vector in zip(page.items, vectors, strict=True):
-                self._memories.put(of_insight(insight), vector)
-            cursor = page.cursor
-            if cursor is None:
-                return
+    def __contains__(self, insight_id: object) -> bool:
+        return isinstance(insight_id, str) and self._memories.get(insight_id) is not None
+
+    def refresh(self) -> int:
+        """Take in what the store's operations changed since the last time; how many insights that were."""
+        with self._lock:
+            if self._store.next_offset(OPERATIONS.name, 0) == self._offset:
+                return 0
+            with self._store.snapshot():
+                offset = self._store.next_offset(OPERATIONS.name, 0)
+                changed = self._store.changed_since(OPERATIONS.name, 0, self._offset)
+            for standing in changed:
+                self._take(standing.insight, standing.vector)
+            self._offset = offset
+            return len(changed)
 
     def apply(self, update: InsightUpdate) -> bool:
-        """Take a change in; whether it was news. What is archived is gone from words and vectors."""
+        """Take an update of the log in; whether it was news. What is archived is gone from words and vectors."""
         insight = update.insight
-        if insight.status is not InsightStatus.ACTIVE:
-            return self._memories.remove(insight.id, insight.revision)
-        return self._memories.put(of_insight(insight), self._vector(insight))
+        return self._take(insight, self._vector(insight) if insight.status is InsightStatus.ACTIVE else None)
 
-    def _vector(self, insight: Insight) -> Vector:
-        known = self._memories.get(insight.id)
-        vector = self._memories.vector(insight.id) if known is not None and known.text == insight.text else None
-        return self._embedder.embed([insight.text])[0] if vector is None else vector
+    def nearest(self, vector: Vector, k: int) -> list[tuple[str, float]]:
+        """The nearest insights, by id, with their cosine, best first."""
+        self.refresh()
+        return self._memories.nearest(vector, k)
 
     def find(self, question: Question) -> Found:
         """The candidates, from memory; with ``as_of``, from the store's history."""
         if Kind.INSIGHT not in question.filters.kinds:
             return Found()
-        return self._stored.find(question) if question.as_of is not None else self._memories.find(question)
+        if question.as_of is not None:
+            return self._stored.find(question)
+        self.refresh()
+        return self._memories.find(question)
+
+    def _take(self, insight: Insight, vector: Vector | None) -> bool:
+        if insight.status is not InsightStatus.ACTIVE or vector is None:
+            return self._memories.remove(insight.id, insight.revision)
+        return self._memories.put(of_insight(insight), vector)
+
+    def _vector(self, insight: Insight) -> Vector:
+        known = self._memories.get(insight.id)
+        vector = self._memories.vector(insight.id) if known is not None and known.text == insight.text else None
+        return self._embedder.embed([insight.text])[0] if vector is None else vector

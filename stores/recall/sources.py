@@ -106,6 +106,10 @@ class MemorySource:
         """A memory by its id."""
         return self._memories.get(memory_id)
 
+    def nearest(self, vector: Vector, k: int) -> list[tuple[str, float]]:
+        """The nearest memories, by id, with their cosine, best first."""
+        return self._vectors.nearest(vector, k)
+
     def vector(self, memory_id: str) -> Vector | None:
         """A memory's vector."""
         return self._vectors.vector(memory_id)

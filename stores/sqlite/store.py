@@ -35,6 +35,7 @@ from stores.sqlite.filters import (
     page_size,
     to_cursor,
 )
+from stores.sqlite.following import Standing, changed_since, whole
 from stores.sqlite.inquiries import Inquiries, Page
 from stores.sqlite.links import link_lines
 from stores.sqlite.migrations import verify
@@ -231,6 +232,14 @@ class InsightStore(Inquiries):
         sql = "SELECT n, documents.json FROM documents WHERE n IN (SELECT value FROM json_each(?))"
         texts: dict[int, str] = dict(self._connection.execute(sql, (numbers,)))
         return tuple(Hit(insight_of(texts[n]), score) for n, score in found)
+
+    def whole(self) -> Iterator[Standing]:
+        """Every active insight with its vector. Read it inside ``snapshot()``."""
+        return whole(self._connection)
+
+    def changed_since(self, topic: str, partition: int, offset: int) -> Sequence[Standing]:
+        """Insights that operations from an offset on changed, as they are now; vectors of the active ones."""
+        return changed_since(self._connection, topic, partition, offset)
 
     def signals(self, where: SignalFilter | None = None, *, limit: int = 50, cursor: str | None = None) -> Page[Signal]:
         """A page of signals, the latest event first.
