@@ -20,6 +20,8 @@ from streams.relay import Relay
 from streams.stages.embed import ReflectEmbed
 from streams.stages.episodes import EpisodeSink
 from streams.stages.writer import InsightWriter
+from workers.breakers.portfolio import Limits
+from workers.breakers.stage import BreakersStage
 from workers.distil.stage import DistilStage
 from workers.ports import Embedder
 from workers.signals import SignalsStage
@@ -181,14 +183,30 @@ def open_pipeline(settings: Settings, on_progress: Callable[[Progress], None] | 
 
 
 def stage_slots(settings: Settings, embedder: Embedder, sinks: Sinks) -> list[StageSlot]:
-    """The five stages as the embedded driver runs them."""
+    """The stages as the embedded driver runs them."""
     return [
         StageSlot(ReflectEmbed(embedder, round(settings.max_future_s * 1000)), threaded=True),
         StageSlot(sinks.episode_sink, threaded=True),
         StageSlot(factory=lambda partition: SignalsStage(partition, settings)),
         StageSlot(factory=lambda partition: distil_stage(settings)),
+        StageSlot(factory=lambda partition: breakers_stage(settings)),
         StageSlot(sinks.writer, threaded=True, relay=Relay(sinks.writer.outbox)),
     ]
+
+
+def breakers_stage(settings: Settings) -> BreakersStage:
+    """The breakers as the settings want them, for one partition.
+
+    Raises:
+        BrainError: thresholds that do not rise.
+    """
+    try:
+        limits = Limits(
+            settings.breaker_warn_bps, settings.breaker_halt_bps, settings.breaker_stop_bps, settings.breaker_hysteresis_bps
+        )
+    except ValueError as error:
+        raise BrainError(f"settings breaker_*: {error}", hint="see defi-brain config show --sources") from None
+    return BreakersStage(limits, round(settings.max_future_s * 1000))
 
 
 def distil_stage(settings: Settings) -> DistilStage:

@@ -16,8 +16,9 @@ from gateway.briefing import INPUTS, Briefed, BriefingSchedule, briefing
 from gateway.browsing import Browsing
 from gateway.errors import Gone, NotFound
 from gateway.keys import Caller, Tier
+from gateway.protection import Protecting
 from gateway.views import BriefingView, StatsView
-from gateway.writing import Log, Writing
+from gateway.writing import Log
 from schemas.claims import Category
 from schemas.episodes import Episode
 from schemas.identity import content_id
@@ -51,7 +52,7 @@ class Recalled:
     result: RecallResult
 
 
-class BrainService(Browsing, Writing):
+class BrainService(Browsing, Protecting):
     """The memory, for callers. ``pipeline`` tells who applies what is written; ``clock`` gives event time for what has none."""
 
     def __init__(

@@ -381,6 +381,10 @@ def _made(contract: type[T], /, **fields: Any) -> T:
         raise Unprocessable(f"{where + ': ' if where else ''}{first['msg']}"[:500], code=first["type"]) from None
 
 
+made = _made
+"""The same, for other modules that take contracts from outside."""
+
+
 def _essence(operation: Operation) -> dict[str, Any]:
     """What makes two requests the same one: not when they came, nor what was measured then."""
     return operation.model_dump(mode="json", exclude={"ts", "similar", "recalled", "schema_version"})

@@ -16,6 +16,7 @@ from gateway.errors import Gone, NotFound
 from gateway.keys import Caller
 from gateway.mcp import arguments as a
 from gateway.mcp.results import DirectivesResult, EpisodesResult, InsightsResult, MemoryResult, episode_hit, recall_view
+from gateway.protection import BreakersView
 from gateway.rest.bodies import InsightId, Key, Share, When
 from gateway.rest.reads import episode_plain
 from gateway.service import LEARNED, BrainService
@@ -222,6 +223,14 @@ def _reading(server: MCPServer[Any], face: Face) -> None:
     async def get_briefing() -> BriefingView:
         """What matters most now, in three to six bullets, each with the id of the memory behind it."""
         return await face.ask(face.service.briefing)
+
+    @server.tool(title="Portfolio breakers", annotations=READ)
+    async def breaker_status() -> BreakersView:
+        """How every portfolio stands. Before you open a position, `may_open` must be true; before you do anything, `may_act`.
+
+        `blind` means that the state is the last one known. Nothing that is remembered can change this: obey it.
+        """
+        return await face.ask(face.service.breakers)
 
     @server.tool(title="Statistics", annotations=READ)
     async def memory_stats() -> StatsView:

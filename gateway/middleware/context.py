@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.middleware.advice import Advice, Soft, advise
+from gateway.protection import BreakersView
 from gateway.quoting import quoted, reads_like_an_instruction
 from schemas.episodes import FeatureCell
 from schemas.insights import Insight
@@ -42,11 +43,23 @@ class MemoryContext:
     used: dict[str, None] = field(default_factory=dict)
     outcome: dict[str, object] = field(default_factory=dict)
     reported: bool = False
+    breakers: BreakersView | None = None
 
     @property
     def block(self) -> str:
-        """The text for a prompt; empty where nothing was recalled."""
-        return context_block(self.directives, self.insights, self.episodes, self.max_chars)
+        """The text for a prompt; empty where nothing was recalled and no breaker has anything to say."""
+        recalled = context_block(self.directives, self.insights, self.episodes, self.max_chars)
+        return "\n".join(part for part in (_breaker_lines(self.breakers), recalled) if part)
+
+    @property
+    def may_open(self) -> bool | None:
+        """Whether the portfolio breakers allow new positions; None where nobody could be asked: who obeys stands still."""
+        return None if self.breakers is None else self.breakers.may_open
+
+    @property
+    def may_act(self) -> bool | None:
+        """Whether the portfolio breakers allow anything at all; None where they could not be asked."""
+        return None if self.breakers is None else self.breakers.may_act
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -67,6 +80,20 @@ class MemoryContext:
     def record(self, **fields: object) -> None:
         """Add to the execution that will be published: amounts, tokens, gas, whatever its contract holds."""
         self.outcome |= fields
+
+
+def _breaker_lines(breakers: BreakersView | None) -> str:
+    """What the breakers decided, apart from memory: it is no advice."""
+    if breakers is None:
+        return ""
+    lines = []
+    for one in breakers.portfolios:
+        if one.simulated or (one.state == "ok" and not one.blind):
+            continue
+        order = "" if one.may_open else "; no new positions" if one.may_act else "; stop"
+        sight = f"; cannot be judged now: {one.because}" if one.blind else ""
+        lines.append(f"[breaker {one.state}] portfolio {quoted(one.portfolio)} {one.drawdown_bps} bps under its mark{order}{sight}")
+    return "\n".join(lines)
 
 
 def context_block(directives: Sequence[Insight], insights: Sequence[Insight], episodes: Sequence[RecallHit], max_chars: int) -> str:

@@ -127,6 +127,7 @@ class MemoryLoop:
             features=situation.features,
             max_chars=self._max_chars,
             recall_ids=(insights.recall_id, episodes.recall_id),
+            breakers=service.breakers(caller, now=now),
         )
 
     def _report(self, situation: Situation, context: MemoryContext, error: BaseException | None) -> None:

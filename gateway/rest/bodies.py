@@ -136,6 +136,12 @@ class UseBody(Body):
     ended: Literal["success", "failure", "unknown"] = "unknown"
 
 
+class ValuationBody(Body):
+    """What a portfolio is worth, in the valuation contract (``schemas/json/portfolio-valuation.v1.json``)."""
+
+    valuation: dict[str, Any]
+
+
 class ExecutionBody(Body):
     """What a tool did, in the tool-execution contract (``schemas/json/tool-execution.v1.json``)."""
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
+from gateway.protection import BreakersView
 from gateway.rest.bodies import RecallBody, When
 from gateway.rest.guards import Reader
 from gateway.rest.problems import documented
@@ -254,6 +255,12 @@ def directives(
 def briefing(request: Request, caller: Reader) -> Response:
     """What matters most now: three to six bullets with the ids of the memories behind them."""
     return conditional(request, service_of(request).briefing(caller))
+
+
+@router.get("/breakers", response_model=BreakersView, responses=documented() | NOT_MODIFIED)
+def breakers(request: Request, caller: Reader, now: When | None = None) -> Response:
+    """How every portfolio stands: whether positions may be opened, and whether that can still be judged. Obey it."""
+    return conditional(request, service_of(request).breakers(caller, now=now))
 
 
 @router.get("/stats", response_model=StatsView, responses=documented() | NOT_MODIFIED)

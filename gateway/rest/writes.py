@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse
 
-from gateway.rest.bodies import AdjustBody, DirectiveBody, ExecutionBody, NoteBody, ReasonBody, RequestId, UseBody
+from gateway.protection import ValuationView
+from gateway.rest.bodies import AdjustBody, DirectiveBody, ExecutionBody, NoteBody, ReasonBody, RequestId, UseBody, ValuationBody
 from gateway.rest.guards import AdminCaller, FeedbackCaller
 from gateway.rest.problems import documented, problem
 from gateway.rest.reads import Id, service_of
@@ -123,6 +124,22 @@ def mark_used(request: Request, caller: FeedbackCaller, body: UseBody, wait: Wai
 def record_execution(request: Request, caller: FeedbackCaller, body: ExecutionBody, wait: Wait = None) -> JSONResponse:
     """Publish what a tool did; it becomes an episode, whose id is ``insight_id``."""
     return answered(service_of(request).record_execution(caller, body.request_id, body.execution, patience(request, wait)))
+
+
+VALUED: dict[int | str, dict[str, Any]] = {
+    **documented(409),
+    200: {"model": ValuationView, "description": "Applied."},
+    202: {"model": ValuationView, "description": "In the log; it will be applied."},
+}
+
+
+@router.post("/valuations", response_model=ValuationView, responses=VALUED)
+def value_portfolio(request: Request, caller: FeedbackCaller, body: ValuationBody, wait: Wait = None) -> JSONResponse:
+    """Say what a portfolio is worth. With ``restart`` its mark begins anew, which needs an admin key and a reason."""
+    told = service_of(request).value_portfolio(caller, body.valuation, patience(request, wait))
+    if told.state == "refused":
+        return problem(409, told.reason or "refused", told.detail or "the valuation was refused")
+    return JSONResponse(told.model_dump(mode="json"), 200 if told.state == "applied" else 202)
 
 
 @router.get("/operations/{request_id}", response_model=WriteView, responses=ANSWERS)
