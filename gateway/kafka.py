@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
-from gateway.composition import distil_stage, layout, open_embedder, open_log
+from gateway.composition import breakers_stage, distil_stage, layout, open_embedder, open_log
 from schemas.errors import BrainError
 from schemas.settings import Settings
-from schemas.topics import EPISODES_RECORDED, TOOLS_EXECUTED, Topic
+from schemas.topics import EPISODES_RECORDED, PORTFOLIO_VALUED, TOOLS_EXECUTED, Topic
 from stores.episodes import WritableEpisodeStore
 from stores.sqlite import WritableInsightStore
 from streams.embedded.tallies import Lag
@@ -34,6 +34,7 @@ INPUTS: dict[str, tuple[Topic, ...]] = {
     "episodes": (EPISODES_RECORDED,),
     "signals": (EPISODES_RECORDED,),
     "distil": (EPISODES_RECORDED,),
+    "breakers": (PORTFOLIO_VALUED,),
     "writer": InsightWriter.inputs,
 }
 """The workers, by the name of their stage, with what each reads."""
@@ -93,6 +94,8 @@ def open_slots(settings: Settings, workers: Sequence[str] = WORKERS) -> Iterator
                 slots.append(StageSlot(factory=lambda partition: SignalsStage(partition, settings)))
             elif name == "distil":
                 slots.append(StageSlot(factory=lambda partition: distil_stage(settings)))
+            elif name == "breakers":
+                slots.append(StageSlot(factory=lambda partition: breakers_stage(settings)))
             else:
                 insights = stack.enter_context(WritableInsightStore.open(where.insights, info))
                 writer = InsightWriter(insights, embedder)

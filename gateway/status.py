@@ -11,7 +11,7 @@ from stores.episodes import EpisodeStore
 from stores.sqlite import InsightStore
 from streams.embedded.log import EmbeddedLog
 
-STAGES = ("embed", "episodes", "signals", "distil", "writer")
+STAGES = ("embed", "episodes", "signals", "distil", "breakers", "writer")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from gateway.cli.live import Live
 from gateway.cli.output import Progress, fail, json_option, plain_errors, print_json, print_table
 from gateway.settings import load_settings
 
-ROLES = ("embed", "episodes", "signals", "distil", "writer")
+ROLES = ("embed", "episodes", "signals", "distil", "breakers", "writer")
 
 
 @click.group()
