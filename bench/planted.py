@@ -23,7 +23,7 @@ from typing import Any
 
 from schemas.episodes import Episode, episode_id
 from schemas.events import ToolExecution
-from schemas.topics import EPISODES_RECORDED
+from schemas.topics import EPISODES_RECORDED, OPERATIONS
 from streams.sources.market import Report, judge_operations, simulate, truth_of
 from workers.distil.stage import DistilStage
 from workers.ledger import Operation
@@ -71,7 +71,8 @@ def operations(events: Iterable[ToolExecution], stage: StatefulStage) -> Iterato
     deliveries = (_delivery(event, offset) for offset, event in enumerate(events))
     while batch := list(islice(deliveries, BATCH)):
         for emission in stage.handle(batch).emissions:
-            yield emission.message  # type: ignore[misc]
+            if emission.topic is OPERATIONS:
+                yield emission.message  # type: ignore[misc]
 
 
 def _delivery(event: ToolExecution, offset: int) -> Delivery:
