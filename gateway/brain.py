@@ -110,4 +110,7 @@ def open_service(settings: Settings, *, pipeline: bool = True, clock: Callable[[
         )
         if pipeline:
             stack.callback(_Housekeeping(service, HOUSEKEEPING_S).stop)
+        if settings.briefing:
+            kept = service.keep_briefing(first_s=settings.briefing_first_s, every_s=settings.briefing_every_s)
+            stack.callback(kept.stop)
         yield service

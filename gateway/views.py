@@ -118,6 +118,7 @@ class BriefingView(View):
     text: str
     bullets: tuple[str, ...]
     memory_ids: tuple[str, ...]
+    made: str | None = Field(None, description="when it was made, if that was on schedule and not just now")
 
 
 class StatsView(View):
@@ -201,11 +202,11 @@ def memory_view(hit: RecallHit) -> MemoryView:
             "walk": _short(why.walk),
             "boosts": {name: _short(score) for name, score in why.boosts.items()},
             "gate": why.gate,
-        },
             "score": _short(why.score),
             "learned": None
             if why.learned is None
             else {"chance": _short(why.learned.chance), **{name: _short(cell) for name, cell in why.learned.features.items()}},
+        },
     )
 
 

@@ -46,6 +46,10 @@ class Settings(BaseSettings):
     batch_records: int = Field(256, ge=1, le=5000, description="records a stage takes at once")
     checkpoint_records: int = Field(2000, ge=1, description="records between two snapshots of a stateful stage")
 
+    briefing: bool = Field(True, description="whether serve and mcp make a briefing on schedule; on demand there always is one")
+    briefing_first_s: float = Field(8.0, ge=0, description="seconds from the start to the first briefing")
+    briefing_every_s: float = Field(3600.0, ge=1, description="seconds from one briefing to the next")
+
     breaker_warn_bps: int = Field(300, ge=1, le=10_000, description="drawdown from its mark that warns, in basis points")
     breaker_halt_bps: int = Field(700, ge=1, le=10_000, description="drawdown that halts new positions, in basis points")
     breaker_stop_bps: int = Field(1300, ge=1, le=10_000, description="drawdown that stops everything, in basis points")

@@ -252,9 +252,12 @@ def directives(
 
 
 @router.get("/briefing", response_model=BriefingView, responses=documented() | NOT_MODIFIED)
-def briefing(request: Request, caller: Reader) -> Response:
-    """What matters most now: three to six bullets with the ids of the memories behind them."""
-    return conditional(request, service_of(request).briefing(caller))
+def briefing(request: Request, caller: Reader, scheduled: bool = False) -> Response:
+    """What matters most: three to six bullets with the ids of the memories behind them. ``scheduled``: the latest that was made on
+    schedule, if there is one yet."""
+    service = service_of(request)
+    latest = service.briefed(caller) if scheduled else None
+    return conditional(request, service.briefing(caller) if latest is None else latest.view)
 
 
 @router.get("/breakers", response_model=BreakersView, responses=documented() | NOT_MODIFIED)

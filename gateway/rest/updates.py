@@ -1,4 +1,4 @@
-"""Insight updates as server-sent events: in order per insight, resumable, from any point of the log.
+"""Insight updates as server-sent events: in order per insight, resumable, from any point of the log; and briefings beside them.
 
 An event's id is the offset after it in each partition, ``12.0.7.3``; ``Last-Event-ID`` goes on there. A stream ends when its key is
 revoked.
@@ -97,13 +97,17 @@ def _beginning(
 async def updates(
     request: Request,
     place: Annotated[Place, Depends(_beginning)],
+    caller: Reader,
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)],
     idle_s: Annotated[float | None, Query(ge=0, le=3600, description="end after so long without an update")] = None,
 ) -> AsyncIterator[ServerSentEvent]:
-    """Changes of insights as they are applied."""
-    log = service_of(request).log
+    """Changes of insights as they are applied, and briefings as they are made; only the former have a place to go on from."""
+    service = service_of(request)
+    log = service.log
     keeper: Gatekeeper = request.app.state.keeper
     last = time.monotonic()
+    latest = service.briefed(caller)
+    heard = latest.number if latest else 0
     while credentials is not None and keeper.still_valid(credentials.credentials):
         seen = await asyncio.to_thread(log.changes)
         found = await asyncio.to_thread(place.read, log)
@@ -112,8 +116,11 @@ async def updates(
             yield ServerSentEvent(
                 id=event_id, event="insight", data=plain | {"insight": insight_view(update.insight).model_dump(mode="json")}
             )
+        if told := service.briefed(caller, heard):
+            heard = told.number
+            yield ServerSentEvent(event="briefing", data=told.view.model_dump(mode="json"))
         now = time.monotonic()
-        if found:
+        if found or told:
             last = now
             continue
         if idle_s is not None and now - last >= idle_s:
