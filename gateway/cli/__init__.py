@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gateway.cli import (
+    breakers,
     confidence,
     directives,
     dlq,
@@ -48,6 +49,7 @@ for command in (
     insights.insights,
     episodes.episodes,
     signals.signals,
+    breakers.breakers,
     health.status,
     health.fingerprint,
     health.rebuild,

@@ -22,8 +22,9 @@ ERAS = ("legacy", "auto")
 TOOLS = {
     "search_memory", "retrieve_insights", "remember", "recall", "mark_used", "get_memory", "memory_stats", "submit_directive",
     "list_directives", "downvote_insight", "archive_insight", "adjust_confidence", "get_briefing", "record_execution",
+    "breaker_status",
 }  # fmt: skip
-READS = {"search_memory", "retrieve_insights", "recall", "get_memory", "memory_stats", "list_directives", "get_briefing"}
+READS = {"search_memory", "retrieve_insights", "recall", "get_memory", "memory_stats", "list_directives", "get_briefing", "breaker_status"}
 
 
 @pytest.fixture(scope="module")
