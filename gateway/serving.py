@@ -49,6 +49,8 @@ def url_of(listener: socket.socket) -> str:
 def run(app: ASGIApp, listener: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM, then return; streams that are open are given two seconds.
 
+    An address is the peer's: a header that names another one would make as many out of it as it likes.
+
     The server raises the signal once more when it is done; here that ends the call, so that what is open gets closed.
     """
 
@@ -60,7 +62,13 @@ def run(app: ASGIApp, listener: socket.socket) -> None:
 
     before = {number: signal.signal(number, again) for number in (signal.SIGINT, signal.SIGTERM)}
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, timeout_graceful_shutdown=2, server_header=False, lifespan="on"
+        app,
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=2,
+        server_header=False,
+        proxy_headers=False,
+        lifespan="on",
     )
     try:
         uvicorn.Server(config).run(sockets=[listener])

@@ -52,12 +52,13 @@ def mcp(
             create_server(service, lambda: caller).run("stdio")
         return
     from gateway.mcp.transport import http_server
-    from gateway.rest.app import Limits
+    from gateway.rest.app import Limits, gatekeeper
     from gateway.serving import bound, run, url_of
 
     listener = bound(host, port, allow_remote=allow_remote)
     with listener, open_service(settings, pipeline=pipeline) as service, KeyStore(layout(settings).keys) as keys:
         url = url_of(listener)
-        _, app = http_server(service, keys, Limits(), url)
+        limits = Limits()
+        _, app = http_server(service, keys, gatekeeper(keys, limits), limits.body_bytes, url)
         click.echo(f"MCP on {url}/mcp; Ctrl-C stops", err=True)
         run(app, listener)

@@ -53,7 +53,7 @@ def serve(
     from gateway.mcp.transport import http_server
     from gateway.pages.app import create_pages
     from gateway.pages.wiring import facts_of
-    from gateway.rest.app import Limits, create_app
+    from gateway.rest.app import Limits, create_app, gatekeeper
     from gateway.serving import bound, joined, run, url_of, with_lifespan_of
 
     settings = load_settings(**arguments)
@@ -61,8 +61,9 @@ def serve(
     listener = bound(host, port, allow_remote=allow_remote)
     with listener, open_service(settings, pipeline=pipeline) as service, KeyStore(layout(settings).keys) as keys:
         url = url_of(listener)
-        _, mcp = http_server(service, keys, limits, url)
-        app = create_app(service, keys, limits, lifespan=with_lifespan_of(mcp))
+        keeper = gatekeeper(keys, limits)
+        _, mcp = http_server(service, keys, keeper, limits.body_bytes, url)
+        app = create_app(service, keys, limits, lifespan=with_lifespan_of(mcp), keeper=keeper)
         pages = create_pages(service, keys, facts_of(settings, service.log, arguments), rate=rate, burst=burst)
         click.echo(f"pages on {url}/, REST on {url}/v1, MCP on {url}/mcp; Ctrl-C stops", err=True)
         if not any(key.revoked is None for key in keys.list()):

@@ -1,12 +1,12 @@
 """How the server is reached: stdio for one local client, streamable HTTP for those with a key.
 
 Over stdio the client started this process and is trusted as far as the tier it was started with. Over HTTP each call is made in the
-name of its key, from the same store as the REST API's; a revoked key is refused at the next request.
+name of its key, from the same store as the REST API's; a revoked key is refused at the next request. One gatekeeper may stand
+before both: then a key's requests count together, and so do an address's attempts without a good one.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,8 +19,7 @@ from starlette.applications import Starlette
 
 from gateway.keys import Caller, KeyStore, Tier
 from gateway.mcp.server import create_server
-from gateway.rest.app import Limits
-from gateway.rest.guards import RateLimit, Unknown
+from gateway.rest.guards import Door, Gatekeeper, Unknown
 from gateway.service import BrainService
 
 PATH = "/mcp"
@@ -40,8 +39,8 @@ class KeyVerifier:
         return AccessToken(token=token, client_id=key.id, scopes=[str(key.tier)], claims={"name": key.name})
 
 
-def caller_of_request(limit: RateLimit) -> Callable[[], Caller]:
-    """Who makes the present HTTP call, within their rate.
+def caller_of_request(keeper: Gatekeeper) -> Callable[[], Caller]:
+    """Who makes the present HTTP call, within their rate. A tool's error, not the transport's, says when to come again.
 
     Raises, when it is called:
         Unknown: there is no key with it.
@@ -52,30 +51,28 @@ def caller_of_request(limit: RateLimit) -> Callable[[], Caller]:
         token = get_access_token()
         if token is None:
             raise Unknown("a valid API key is needed", hint="defi-brain keys create makes one")
-        limit.take(f"key {token.client_id}")
-        return Caller(str((token.claims or {})["name"]), Tier(token.scopes[0]), token.client_id)
+        found = Caller(str((token.claims or {})["name"]), Tier(token.scopes[0]), token.client_id)
+        keeper.count(found)
+        return found
 
     return caller
 
 
 def http_server(
-    service: BrainService,
-    keys: KeyStore,
-    limits: Limits,
-    url: str,
-    *,
-    monotonic: Callable[[], float] = time.monotonic,
-    wait_s: float = 5.0,
+    service: BrainService, keys: KeyStore, keeper: Gatekeeper, body_bytes: int, url: str, *, wait_s: float = 5.0
 ) -> tuple[MCPServer[Any], Starlette]:
-    """The server behind keys, and its application with the endpoint ``/mcp``. ``url`` is where it will be reached."""
-    caller = caller_of_request(RateLimit(limits.rate, limits.burst, monotonic))
+    """The server behind keys, and its application with the endpoint ``/mcp``. ``url`` is where it will be reached.
+
+    ``keeper`` admits callers and counts tool calls and attempts without a good key; requests have at most ``body_bytes`` bytes.
+    """
     server = create_server(
         service,
-        caller,
+        caller_of_request(keeper),
         wait_s=wait_s,
         token_verifier=KeyVerifier(keys),
         auth=AuthSettings(issuer_url=AnyHttpUrl(url), resource_server_url=None, validate_token_resource=False),
     )
     host = AnyHttpUrl(url).host or "127.0.0.1"
-    app = server.streamable_http_app(streamable_http_path=PATH, max_request_body_size=limits.body_bytes, host=host)
+    app = server.streamable_http_app(streamable_http_path=PATH, max_request_body_size=body_bytes, host=host)
+    app.add_middleware(Door, keeper=keeper)
     return server, app

@@ -14,8 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.keys import KeyStore
 from gateway.rest import reads, updates, writes
-from gateway.rest.guards import BodyLimit, Gatekeeper, RateLimit, TooMany, Unknown
-from gateway.rest.problems import Problem, install, problem
+from gateway.rest.guards import BodyLimit, Gatekeeper, RateLimit, TooMany, Unknown, turned_away
+from gateway.rest.problems import Problem, install
 from gateway.service import BrainService
 
 
@@ -29,14 +29,20 @@ class Limits:
     wait_s: float = 10.0
 
 
+def gatekeeper(keys: KeyStore, limits: Limits, monotonic: Callable[[], float] = time.monotonic) -> Gatekeeper:
+    """Who admits callers, by these keys and within these limits."""
+    return Gatekeeper(keys, RateLimit(limits.rate, limits.burst, monotonic))
+
+
 def create_app(
     service: BrainService,
     keys: KeyStore,
     limits: Limits | None = None,
     monotonic: Callable[[], float] = time.monotonic,
     lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None = None,
+    keeper: Gatekeeper | None = None,
 ) -> FastAPI:
-    """The API over a service. Every route but the OpenAPI document needs a key."""
+    """The API over a service. Every route but the OpenAPI document needs a key. ``keeper`` is for sharing one with other faces."""
     limits = limits or Limits()
     app = FastAPI(
         title="DeFi Brain",
@@ -50,17 +56,16 @@ def create_app(
     )
     app.state.service = service
     app.state.wait_s = limits.wait_s
-    app.state.keeper = Gatekeeper(keys, RateLimit(limits.rate, limits.burst, monotonic))
+    app.state.keeper = keeper or gatekeeper(keys, limits, monotonic)
     install(app)
 
     @app.exception_handler(Unknown)
     def unknown(request: object, error: Unknown) -> JSONResponse:
-        return problem(401, "no_key", str(error), hint=error.hint, headers={"www-authenticate": "Bearer"})
+        return turned_away(error)
 
     @app.exception_handler(TooMany)
     def too_many(request: object, error: TooMany) -> JSONResponse:
-        after = {"retry-after": str(max(1, round(error.wait_s + 0.5)))}
-        return problem(429, "too_many_requests", str(error), hint=error.hint, headers=after)
+        return turned_away(error)
 
     for router in (reads.router, writes.router, updates.router):
         app.include_router(router)

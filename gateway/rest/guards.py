@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from fastapi import Depends, Request
+from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -73,16 +74,62 @@ class Gatekeeper:
             Unknown: nobody we know.
             TooMany: too often.
         """
+        caller = self.known(text, address)
+        self.count(caller)
+        return caller
+
+    def known(self, text: str | None, address: str) -> Caller:
+        """Who calls with this key; nothing is counted but attempts without a good one.
+
+        Raises:
+            Unknown: nobody we know.
+            TooMany: too many such attempts.
+        """
         key = self._keys.verify(text) if text else None
         if key is None:
             self._limit.take(f"address {address}")
             raise Unknown("a valid API key is needed", hint="send Authorization: Bearer KEY; defi-brain keys create makes one")
-        self._limit.take(f"key {key.id}")
         return key.caller
+
+    def count(self, caller: Caller) -> None:
+        """Count a request of somebody known.
+
+        Raises:
+            TooMany: too often.
+        """
+        self._limit.take(f"key {caller.key_id}")
 
     def still_valid(self, text: str) -> bool:
         """Whether a key has not been revoked since; for long answers."""
         return self._keys.verify(text) is not None
+
+
+class Door:
+    """ASGI middleware: who sends no good key is turned away, and who tries too many is told when to come again."""
+
+    def __init__(self, app: ASGIApp, keeper: Gatekeeper) -> None:
+        self._app = app
+        self._keeper = keeper
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] == "http":
+            scheme, _, key = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1").partition(" ")
+            address = scope["client"][0] if scope.get("client") else "?"
+            try:
+                self._keeper.known(key.strip() if scheme.lower() == "bearer" else None, address)
+            except (Unknown, TooMany) as error:
+                await turned_away(error)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def turned_away(error: Unknown | TooMany) -> JSONResponse:
+    """The answer to who is not admitted."""
+    if isinstance(error, Unknown):
+        return problem(401, "no_key", str(error), hint=error.hint, headers={"www-authenticate": "Bearer"})
+    after = {"retry-after": str(max(1, round(error.wait_s + 0.5)))}
+    return problem(429, "too_many_requests", str(error), hint=error.hint, headers=after)
 
 
 def _caller(request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)]) -> Caller:

@@ -124,6 +124,35 @@ def test_over_http_beside_the_api(tmp_path: Path) -> None:
         assert httpx.post(f"{url}/mcp", json=body, headers=good).status_code == 401
 
 
+def test_what_comes_too_often_or_is_too_large_is_refused_by_both_faces_together(tmp_path: Path) -> None:
+    """Keys cannot be tried out at speed, not by turns at the two faces nor under made-up addresses; a good key has its own rate."""
+    keys = keys_of(tmp_path)
+    good = {"authorization": f"Bearer {keys['read']}", "accept": "application/json, text/event-stream"}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    with serving(tmp_path, "serve", "--rate", "0.1", "--burst", "12", "--max-body", "5000") as url:
+        codes = []
+        for number in range(14):
+            headers = {"authorization": f"Bearer dbk_{number:012x}_{'A' * 43}", "x-forwarded-for": f"10.0.0.{number}"}
+            headers |= {"accept": good["accept"]}
+            target = f"{url}/mcp" if number % 2 else f"{url}/v1/stats"
+            answer = httpx.post(target, json=body, headers=headers) if number % 2 else httpx.get(target, headers=headers)
+            codes.append(answer.status_code)
+        assert codes == [401] * 12 + [429] * 2
+        assert answer.json()["code"] == "too_many_requests"
+        assert int(answer.headers["retry-after"]) >= 1
+        large = httpx.post(f"{url}/mcp", json=body | {"params": {"x": "y" * 6000}}, headers=good)
+        assert large.status_code == 413
+
+        async def too_often(client: Client) -> None:
+            told = [await client.call_tool("memory_stats", {}) for _ in range(14)]
+            assert [one.is_error for one in told] == [False] * 12 + [True] * 2
+            assert "too many requests; try again in" in told[-1].content[0].text  # type: ignore[union-attr]
+
+        anyio.run(session, url, keys["feedback"], "auto", too_often)
+        assert httpx.get(f"{url}/v1/stats", headers={"authorization": f"Bearer {keys['feedback']}"}).status_code == 429
+        assert httpx.get(f"{url}/v1/stats", headers=good).status_code == 200
+
+
 def test_a_remote_address_has_to_be_meant(tmp_path: Path) -> None:
     with slim_cli.installed():
         for command in (["serve"], ["mcp", "--http"]):
