@@ -79,11 +79,28 @@ def _sqlite(_: Settings) -> str:
 def _log(settings: Settings) -> str:
     from gateway.composition import open_log
 
+    if settings.on_kafka:
+        return _cluster(settings)
     if not settings.log_path.is_file():
         return f"{settings.log_path} is not there yet"
     with open_log(settings) as log:
         waiting = sum(lag.records for lag in log.lags() if lag.kind == "stage")
         return f"{settings.log_path} is sound, {waiting} records wait for a stage"
+
+
+def _cluster(settings: Settings) -> str:
+    import asyncio
+
+    from gateway.kafka import open_any_log, pipeline_lags
+    from streams.kafka.topics import check_topics
+
+    with open_any_log(settings):
+        findings = asyncio.run(check_topics(settings))
+        if findings:
+            told = "; ".join(f"{one.topic} {one.problem}" for one in findings)
+            raise BrainError(f"{settings.broker}: {told}", hint="defi-brain topics apply corrects settings of topics")
+        waiting = sum(lag.records for lag in pipeline_lags(settings))
+        return f"{settings.broker} answers, its topics are as they should be, {waiting} records wait for a worker"
 
 
 def _insights(settings: Settings) -> str:

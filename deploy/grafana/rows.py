@@ -127,6 +127,17 @@ CONSUMERS = (
         [("max by (stage) (time() - defi_brain_stage_last_commit_timestamp_seconds{@})", "{{stage}}")], unit="s",
     ),
     Panel(
+        "Kafka: since the group moved on", "By the cluster's own account. An idle one grows without harm; compare with the lag.",
+        [("max by (stage) (defi_brain_kafka_commit_age_seconds{@})", "{{stage}}")], unit="s",
+    ),
+    Panel(
+        "Kafka: rebalances and partitions", "Each rebalance stops its group. Partitions of a stage add up to those of its input.",
+        [
+            (f"sum by (stage) (rate(defi_brain_kafka_rebalances_total{{@}}{_R})) * 60", "{{stage}} rebalances a minute"),
+            ("sum by (stage) (defi_brain_kafka_assigned_partitions{@})", "{{stage}} partitions"),
+        ],
+    ),
+    Panel(
         "Replayed and relayed", "Records fed again after a restart; updates moved from the outbox to the log.",
         [
             (f"sum by (stage) (rate(defi_brain_stage_replayed_records_total{{@}}{_R}))", "{{stage}} replayed"),

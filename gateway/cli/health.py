@@ -17,24 +17,33 @@ from gateway.settings import load_settings
 @plain_errors
 def status(arguments: dict[str, str | None], as_json: bool) -> None:
     """Show what each stage has done, how far it is behind, and what is kept."""
-    from gateway.composition import open_log
+    from gateway.kafka import open_any_log
     from gateway.status import survey
 
     settings = load_settings(**arguments)
-    with open_log(settings) as log:
+    with open_any_log(settings) as log:
         found = survey(log, settings)
     if as_json:
         print_json(asdict(found))
         return
-    rows = [
-        (one.name, one.received, one.processed, one.duplicates, one.late, one.rejected, one.lag) for one in found.stages.values()
-    ]
-    print_table(("stage", "received", "processed", "duplicates", "late", "rejected", "behind"), rows)
+    if settings.on_kafka:
+        print_table(
+            ("stage", "read", "behind", "workers"),
+            [(one.name, one.received, one.lag, "-" if one.members is None else one.members) for one in found.stages.values()],
+        )
+    else:
+        print_table(
+            ("stage", "received", "processed", "duplicates", "late", "rejected", "behind"),
+            [(o.name, o.received, o.processed, o.duplicates, o.late, o.rejected, o.lag) for o in found.stages.values()],
+        )
     click.echo()
     click.echo(
         f"episodes: {found.episodes}   insights: {found.insights}   signals: {found.signals}   dead letters: {found.dead_letters}"
     )
-    click.echo(f"log:          {found.log_bytes / 1e6:.1f} MB, stages run by process {found.driver_pid or '-'}")
+    if found.log_bytes is None:
+        click.echo(f"log:          {settings.broker}, groups {settings.kafka_app}.STAGE.v1")
+    else:
+        click.echo(f"log:          {found.log_bytes / 1e6:.1f} MB, stages run by process {found.driver_pid or '-'}")
 
 
 @click.command()
@@ -62,8 +71,9 @@ def fingerprint(arguments: dict[str, str | None], as_json: bool) -> None:
 @plain_errors
 def rebuild(arguments: dict[str, str | None], into: Path, as_json: bool) -> None:
     """Fold the log into empty stores and compare them with the running ones. Exit code 3 when they differ."""
-    from gateway.composition import Layout, layout, open_embedder, open_episodes, open_insights, open_log, open_sinks
+    from gateway.composition import Layout, layout, open_embedder, open_episodes, open_insights, open_sinks
     from gateway.fingerprint import fingerprint as compute
+    from gateway.kafka import open_any_log
     from streams.rebuild import fold
 
     settings = load_settings(**arguments)
@@ -71,7 +81,7 @@ def rebuild(arguments: dict[str, str | None], into: Path, as_json: bool) -> None
         fail(f"{into} is not empty", hint="name a new folder: rebuild never touches what is there", code=2)
     into.mkdir(parents=True, exist_ok=True)
     progress = Progress()
-    with open_log(settings) as log, open_embedder(settings) as embedder, open_sinks(Layout(into), embedder) as sinks:
+    with open_any_log(settings) as log, open_embedder(settings) as embedder, open_sinks(Layout(into), embedder) as sinks:
         sinks_in_order = (sinks.episode_sink, sinks.writer)
         records = fold(log, sinks_in_order, lambda count: progress.show(f"{count} records folded"))
         rebuilt = compute(sinks.episodes, sinks.insights)
@@ -82,7 +92,8 @@ def rebuild(arguments: dict[str, str | None], into: Path, as_json: bool) -> None
     if as_json:
         print_json({"into": str(into), "records": records, "rebuilt": asdict(rebuilt), "running": asdict(running), "equal": equal})
     else:
-        click.echo(f"folded {records} records of {layout(settings).root} into {into}")
+        source = settings.broker if settings.on_kafka else layout(settings).root
+        click.echo(f"folded {records} records of {source} into {into}")
         click.echo(f"rebuilt {rebuilt.sha256}\nrunning {running.sha256}\n{'equal' if equal else 'DIFFERENT'}")
     if not equal:
         raise click.exceptions.Exit(UNHEALTHY)

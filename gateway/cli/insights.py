@@ -136,10 +136,10 @@ def show(arguments: dict[str, str | None], insight_id: str, as_json: bool) -> No
 @plain_errors
 def follow(arguments: dict[str, str | None], from_start: bool, group: str | None, jsonl: bool, timeout: float | None) -> None:
     """Print insight updates as they happen, in order per insight, until interrupted."""
-    from gateway.composition import open_log
+    from gateway.kafka import open_any_log
     from streams.subscriber import Subscriber
 
-    with open_log(load_settings(**arguments)) as log, Subscriber(log, group=group, from_start=from_start) as subscriber:
+    with open_any_log(load_settings(**arguments)) as log, Subscriber(log, group=group, from_start=from_start) as subscriber:
         try:
             for update in subscriber.updates(timeout):
                 if jsonl:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from gateway.cli.live import Live
 from gateway.cli.output import Progress, fail, json_option, plain_errors, print_json, print_table
+from gateway.process import settle_for_stores
 from gateway.settings import load_settings
+from schemas.settings import Settings
 
 ROLES = ("embed", "episodes", "signals", "distil", "breakers", "writer")
 
@@ -61,13 +64,21 @@ def check_topics(arguments: dict[str, str | None], as_json: bool) -> None:
 @plain_errors
 def worker(arguments: dict[str, str | None], roles: tuple[str, ...], as_json: bool) -> None:
     """Run workers on Kafka until interrupted: one, several, or all of them in one process."""
-    from gateway.kafka import run_workers
+    from gateway.kafka import require_kafka
 
     settings = load_settings(**arguments)
-    chosen = ROLES if "all" in roles else roles
+    require_kafka(settings, hint="on the embedded log `up` runs all stages in one process")
+    run_and_tell(settings, ROLES if "all" in roles else roles, as_json)
+
+
+def run_and_tell(settings: Settings, roles: Sequence[str], as_json: bool) -> None:
+    """Run workers until interrupted, and say what they did."""
+    from gateway.kafka import run_workers
+
     live = Live()
-    click.echo(f"{', '.join(chosen)} on {settings.broker}; Ctrl-C stops", err=True)
-    run_workers(settings, chosen, live.take)
+    settle_for_stores()
+    click.echo(f"{', '.join(roles)} on {settings.broker}; Ctrl-C stops", err=True)
+    run_workers(settings, roles, live.take)
     live.clear()
     if as_json:
         print_json(live.summary())
@@ -84,7 +95,7 @@ def replay(arguments: dict[str, str | None], role: str, from_offset: int | None,
     """Let a worker read its topics again. It must not be running; what it did before it does not do twice."""
     from datetime import UTC, datetime
 
-    from gateway.kafka import INPUTS
+    from gateway.kafka import INPUTS, require_kafka
     from streams.kafka.client import group_of
     from streams.kafka.log import KafkaLog
     from streams.replay import earlier
@@ -92,6 +103,7 @@ def replay(arguments: dict[str, str | None], role: str, from_offset: int | None,
     if (from_offset is None) == (from_ts is None):
         raise click.UsageError("give --from-offset or --from-ts")
     settings = load_settings(**arguments)
+    require_kafka(settings, hint="on the embedded log `rebuild` folds everything again, and `dlq replay` sends letters again")
     moved: dict[tuple[str, int], int] = {}
     with KafkaLog(settings) as log:
         group = group_of(settings, role)

@@ -91,6 +91,21 @@ LAG_EVENT_TIME = Metric(
     "Event time between the first unread record and the newest one of a partition.",
     _READER,
 )
+REBALANCES = Metric(
+    "defi_brain_kafka_rebalances_total",
+    "counter",
+    "On Kafka: how often a stage's group gave out its partitions while this worker was in it.",
+    _STAGE,
+)
+ASSIGNED = Metric(
+    "defi_brain_kafka_assigned_partitions", "gauge", "On Kafka: partitions that this worker's stage has been given.", _STAGE
+)
+COMMIT_AGE = Metric(
+    "defi_brain_kafka_commit_age_seconds",
+    "gauge",
+    "On Kafka: since the cluster last saw a stage's group move on, on the partitions that this worker has.",
+    _STAGE,
+)
 
 STORE_BYTES = Metric("defi_brain_store_bytes", "gauge", "Size on disk of the log, the stores and the embedding cache.", ("store",))
 WAL_BYTES = Metric("defi_brain_store_wal_bytes", "gauge", "Size of a SQLite file's write-ahead log.", ("store",))
@@ -120,11 +135,14 @@ SCRAPE_SECONDS = Metric("defi_brain_scrape_seconds", "gauge", "How long reading 
 
 METRICS: tuple[Metric, ...] = (
     RECEIVED, OUTCOMES, REJECTED, EMITTED, REPLAYED, RELAYED, IN_PROCESS, HANDLE, COMMIT, RECORD_AGE, EVENT_AGE, EVENT_TIME,
-    LAST_COMMIT, STALLED, LAG, OFFSET, END_OFFSET, LAG_SECONDS, LAG_EVENT_TIME, STORE_BYTES, WAL_BYTES, DISK_FREE, DISK_SIZE,
-    EPISODES, EPISODE_FRAGMENTS, EPISODE_SEGMENTS, OUTBOX, EPOCH, INSIGHTS, OPERATIONS, REFUSED, ALARMS, EMBEDDED, INFO,
-    SCRAPE_ERRORS, SCRAPE_SECONDS,
+    LAST_COMMIT, STALLED, LAG, OFFSET, END_OFFSET, LAG_SECONDS, LAG_EVENT_TIME, REBALANCES, ASSIGNED, COMMIT_AGE,
+    STORE_BYTES, WAL_BYTES, DISK_FREE, DISK_SIZE, EPISODES, EPISODE_FRAGMENTS, EPISODE_SEGMENTS, OUTBOX, EPOCH, INSIGHTS,
+    OPERATIONS, REFUSED, ALARMS, EMBEDDED, INFO, SCRAPE_ERRORS, SCRAPE_SECONDS,
 )  # fmt: skip
 """All of them, in the order of the exposition."""
+
+ON_KAFKA: tuple[Metric, ...] = (REBALANCES, ASSIGNED, COMMIT_AGE)
+"""Those that only workers on Kafka export."""
 
 RUNTIME: tuple[str, ...] = (
     "process_cpu_seconds_total", "process_resident_memory_bytes", "process_virtual_memory_bytes", "process_start_time_seconds",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.gc_collector import GCCollector
@@ -19,7 +21,6 @@ from gateway.metrics.log_part import LogPart, WatchedLog
 from gateway.metrics.meter import Meter
 from gateway.metrics.server import MetricsServer
 from schemas.settings import Settings
-from streams.embedded.driver import EmbeddedDriver
 
 
 class InfoPart:
@@ -52,19 +53,28 @@ def make_registry(parts: Sequence[Part]) -> CollectorRegistry:
     return registry
 
 
+class Working(Protocol):
+    """Whatever runs stages."""
+
+    def in_process(self) -> Mapping[str, int]:
+        """Records in hand by stage, for each stage that it runs."""
+        ...
+
+
 class Observation:
-    """A driver under observation: its registry, and its health."""
+    """A driver under observation: its registry, and its health. ``unready`` gives what else speaks against being ready."""
 
     def __init__(
         self,
         log: WatchedLog,
-        driver: EmbeddedDriver,
+        driver: Working,
         meter: Meter,
         parts: Sequence[Part] = (),
         *,
         stall_s: float = 60.0,
         behind_s: float = 60.0,
         clock: Callable[[], float] = time.time,
+        unready: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._log = log
         self._driver = driver
@@ -72,13 +82,16 @@ class Observation:
         self._clock = clock
         self._stall_s = stall_s
         self._behind_s = behind_s
+        self._unready = unready
         log_part = LogPart(log, driver.in_process, meter.last_commits, meter.started_s, clock)
         self.registry = make_registry((log_part, meter, *parts))
 
     def health(self) -> Health:
         """How it is now. Raises what the log raises when it cannot be read."""
         stages = look(self._log.lags(), self._driver.in_process(), self._meter.last_commits(), self._meter.started_s, self._clock())
-        return judge(stages, stall_s=self._stall_s, behind_s=self._behind_s)
+        found = judge(stages, stall_s=self._stall_s, behind_s=self._behind_s)
+        more = self._unready()
+        return replace(found, ready=False, problems=(*found.problems, *more)) if more else found
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from streams.batch import Fed, accounted, checked, decoded
 from streams.embedded.worker import Progress
 from streams.kafka.member import Surroundings
 from streams.kafka.produce import producer_arguments, send_all
+from streams.log import Partition
 from streams.record import Record
 from streams.relay import to_record
 from workers.stage import Outcome, Stage
@@ -40,6 +41,7 @@ class Agent:
 
     def __init__(self, stage: Stage, around: Surroundings, batch: int, fail: Callable[[str, BaseException], None]) -> None:
         self.stage = stage
+        self.standing = around.standing(stage.name)
         self._around = around
         self._batch = batch
         self._fail = fail
@@ -57,6 +59,14 @@ class Agent:
             for event in events:
                 await stream.ack(event)
 
+    def assigned(self, partitions: Collection[Partition]) -> None:
+        """The group gave out its partitions: these are ours."""
+        self.standing.give(partitions, self._around.clock())
+
+    def revoked(self) -> None:
+        """The group gives out its partitions anew."""
+        self.standing.take(self._around.clock())
+
     async def close(self) -> None:
         """Close the producer."""
         if self._producer is not None:
@@ -66,6 +76,7 @@ class Agent:
     async def _process(self, records: Sequence[Record]) -> None:
         name = self.stage.name
         started = time.perf_counter()
+        self.standing.in_hand = len(records)
         batch, outcome = await asyncio.get_running_loop().run_in_executor(self._executor, self._handle, records)
         handled = time.perf_counter()
         self._around.reached(name, "handled")
@@ -74,6 +85,7 @@ class Agent:
         self._around.reached(name, "sent")
         deliveries = [fed.delivery for fed in batch if fed.delivery is not None]
         taken = time.perf_counter() - handled
+        self.standing.in_hand = 0
         self._around.on_progress(Progress(name, tally, outcome.emissions, 0, deliveries, handled - started, taken))
 
     def _handle(self, records: Sequence[Record]) -> tuple[list[Fed], Outcome]:

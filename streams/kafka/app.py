@@ -21,6 +21,7 @@ from streams.kafka.lag import Reads, lags
 from streams.kafka.log import require_cluster
 from streams.kafka.member import MAX_POLL_S, Hook, Member, Surroundings
 from streams.kafka.sinks import Sink
+from streams.kafka.standing import Standing
 from streams.log import OwnsOffsets
 from workers.stage import Stage
 
@@ -52,8 +53,10 @@ def create_app(
     *,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     reached: Hook = lambda stage, step: None,
+    standings: dict[str, Standing] | None = None,
 ) -> faust.App:
-    """A Faust application with a stage for each slot. ``on_progress`` hears of every batch; ``reached`` is for tests.
+    """A Faust application with a stage for each slot. ``on_progress`` hears of every batch; ``reached`` is for tests; what each
+    stage holds is noted in ``standings``.
 
     The application's ``failure`` tells when a stage could not go on.
 
@@ -62,7 +65,7 @@ def create_app(
         ValueError: two agents, which would have to share one consumer group.
     """
     require_extra()
-    around = Surroundings(settings, on_progress, reached)
+    around = Surroundings(settings, on_progress, reached, {} if standings is None else standings)
     stateless = [slot for slot in slots if slot.stage is not None and not _is_sink(slot.stage)]
     if len(stateless) > 1:
         raise ValueError("one application has one agent: each needs a consumer group of its own")
@@ -193,6 +196,14 @@ def _add_agent(app: Any, agent: Agent) -> None:
     async def work(stream: Any) -> None:
         await agent.work(stream)
 
+    async def on_assigned(_: Any, assigned: Any, **__: Any) -> None:
+        agent.assigned([(tp.topic, tp.partition) for tp in assigned if tp.topic in topics])
+
+    async def on_revoked(_: Any, revoked: Any, **__: Any) -> None:
+        agent.revoked()
+
+    app.on_partitions_assigned.connect(on_assigned)
+    app.on_partitions_revoked.connect(on_revoked)
     app.agent(topic, name=agent.stage.name, concurrency=1)(work)
     app.service(Closing)
 

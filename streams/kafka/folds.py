@@ -40,6 +40,7 @@ class Fold(Member):
         """Partitions are about to be taken away: save their states first, so that the next owner has little to feed again."""
         async with self._lock:
             self._generation += 1
+            self._standing.take(self._around.clock())
             try:
                 await self._save(self.feeds)
             except Exception as error:
@@ -52,6 +53,7 @@ class Fold(Member):
             self._drop()
             try:
                 await self._take_up(wheres)
+                self._standing.give(wheres, self._around.clock())
             except BaseException as error:
                 self._broken = error  # a listener's errors are logged and forgotten: the loop has to raise it
                 raise

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from schemas.identity import content_id
 from schemas.settings import Settings
 from schemas.topics import BY_NAME, TOPICS, Cleanup, Topic
+from streams.embedded.tallies import Lag
 from streams.kafka.client import client_arguments, patiently, require_extra
+from streams.kafka.lag import Reads, lags_seen_by
 from streams.kafka.metadata import topic_ids
 from streams.kafka.produce import producer_arguments, send_all
 from streams.kafka.topics import admin_client, require
@@ -132,6 +134,10 @@ class KafkaLog:
             time.sleep(min(POLL_S, max(0.0, deadline - time.monotonic())))
         return now
 
+    def lags(self, stages: Sequence[Reads]) -> list[Lag]:
+        """How far stages are behind; when the first record that one has not read arrived is not among it."""
+        return self._run(self._clients.lags(stages))
+
     def committed(self, group: str) -> dict[Partition, int]:
         """The next offset to read, by partition, of a group; empty for a group that never committed."""
         return self._run(self._clients.committed(group))
@@ -185,14 +191,15 @@ class _Clients:
         self._settings = settings
         self._producer: AIOKafkaProducer | None = None
         self._consumer: AIOKafkaConsumer | None = None
+        self._committer: tuple[str, AIOKafkaConsumer] | None = None
         self._standing: dict[Any, int] = {}
         self._reading = asyncio.Lock()
 
     async def close(self) -> None:
-        for client in (self._producer, self._consumer):
+        for client in (self._producer, self._consumer, self._committer and self._committer[1]):
             if client is not None:
                 await client.stop()
-        self._producer = self._consumer = None
+        self._producer = self._consumer = self._committer = None
         left = asyncio.all_tasks() - {asyncio.current_task()}  # what a client whose start failed has left behind
         for task in left:
             task.cancel()
@@ -306,22 +313,30 @@ class _Clients:
         found = await consumer.offsets_for_times(wanted)
         return {tp.partition: at.offset if at is not None else ends[tp.partition] for tp, at in found.items()}
 
+    async def lags(self, stages: Sequence[Reads]) -> list[Lag]:
+        return await lags_seen_by(await self._reader(), self._settings, stages)
+
     async def committed(self, group: str) -> dict[Partition, int]:
         async with admin_client(self._settings) as admin:
             offsets = await patiently(partial(admin.list_consumer_group_offsets, group))
         return {(tp.topic, tp.partition): found.offset for tp, found in offsets.items() if found.offset >= 0}
 
     async def commit(self, group: str, offsets: Mapping[Partition, int]) -> None:
+        """Kept open for the group that committed last: a subscriber commits after every update."""
         from aiokafka import AIOKafkaConsumer, TopicPartition
 
-        consumer = AIOKafkaConsumer(**client_arguments(self._settings), group_id=group, enable_auto_commit=False)
-        await consumer.start()
-        try:
-            chosen = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
-            consumer.assign(list(chosen))
-            await consumer.commit(chosen)
-        finally:
-            await consumer.stop()
+        if self._committer is not None and self._committer[0] != group:
+            old, self._committer = self._committer[1], None
+            await old.stop()
+        if self._committer is None:
+            consumer = AIOKafkaConsumer(**client_arguments(self._settings), group_id=group, enable_auto_commit=False)
+            await consumer.start()
+            self._committer = group, consumer
+        chosen = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
+        committer = self._committer[1]
+        committer.assign(list(chosen))
+        committer.pause(*chosen)
+        await committer.commit(chosen)
 
 
 def _within(records: list[Record], max_bytes: int) -> list[Record]:

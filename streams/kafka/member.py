@@ -37,6 +37,7 @@ from streams.embedded.worker import Progress
 from streams.kafka.client import client_arguments, group_of
 from streams.kafka.log import as_record, require_cluster
 from streams.kafka.produce import producer_arguments, send_all
+from streams.kafka.standing import Standing
 from streams.log import LogMismatch, NewRecord, Partition
 from streams.record import Record
 from streams.relay import to_record
@@ -59,11 +60,20 @@ PAUSE_AFTER_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What every member is given. ``on_progress`` hears of each batch; ``reached`` is for tests."""
+    """What every member is given. ``on_progress`` hears of each batch; ``reached`` is for tests.
+
+    ``standings`` is filled by the members, each under its stage's name, with times of ``clock`` (Unix seconds).
+    """
 
     settings: Settings
     on_progress: Callable[[Progress], None] = lambda progress: None
     reached: Hook = lambda stage, step: None
+    standings: dict[str, Standing] = field(default_factory=dict)
+    clock: Callable[[], float] = time.time
+
+    def standing(self, name: str) -> Standing:
+        """A stage's standing, new where it has none."""
+        return self.standings.setdefault(name, Standing(self.clock()))
 
 
 @dataclass(slots=True)
@@ -84,6 +94,7 @@ class Member:
         self.inputs = tuple(inputs)
         self.feeds: dict[Partition, Feed] = {}
         self._around = around
+        self._standing = around.standing(name)
         self._batch = batch
         self._lock = asyncio.Lock()
         self._generation = 0
@@ -194,6 +205,7 @@ class Member:
     async def _live(self, records: Sequence[Record]) -> None:
         name = self.name
         started = time.perf_counter()
+        self._standing.in_hand = len(records)
         work = await self._in_thread(self._worked, records)
         handled = time.perf_counter()
         self._around.reached(name, "handled")
@@ -206,6 +218,7 @@ class Member:
             self.feeds[where].committed = self.feeds[where].next
         await self._commit({where: self.feeds[where].committed for where in wheres})
         self._around.reached(name, "committed")
+        self._standing.in_hand = 0
         deliveries = [fed.delivery for share, _ in work for fed in share if fed.delivery is not None]
         taken = time.perf_counter() - handled
         self._around.on_progress(Progress(name, tally, emissions, 0, deliveries, handled - started, taken))

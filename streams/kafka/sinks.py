@@ -44,6 +44,7 @@ class Sink(Member):
             feed.next = min(feed.next, feed.committed)
         await self._check_bounds()
         self._seek_back()
+        self._standing.give(self.feeds, self._around.clock(), rebalanced=False)
         await self._drain()
 
     def _own_offsets(self) -> Mapping[Partition, int] | None:
