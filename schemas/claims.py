@@ -129,3 +129,8 @@ class Evidence(Part):
     def n(self) -> int:
         """Episodes compared."""
         return self.n_inside + self.n_outside
+
+    @property
+    def digest(self) -> str:
+        """An id of all that it says."""
+        return content_id("evidence", self.model_dump_json(exclude_none=True))

@@ -54,12 +54,16 @@ class DownvoteInsight(_Operation):
 
 
 class EditInsight(_Operation):
-    """The same rule with a shifted threshold or a materially different effect: new words, same confidence."""
+    """The same rule with a shifted threshold or a materially different effect: new words, same confidence.
+
+    Words without evidence of their own name the digest of the evidence that they are about (``of_evidence``), and apply to no other.
+    """
 
     kind: Literal["EDIT"] = "EDIT"
     text: str = Field(min_length=1, max_length=2000)
     claim: Claim | None = None
     evidence: Evidence | None = None
+    of_evidence: str | None = None
 
 
 class ArchiveInsight(_Operation):

@@ -113,6 +113,8 @@ def apply(insight: Insight | None, operation: Single) -> Insight | Rejected:
         return Rejected("directive_fixed", f"{operation.kind} does not apply to a directive; archive it and submit another")
     if isinstance(operation, RestoreInsight) and (refused := _unrestorable(insight, operation)) is not None:
         return refused
+    if isinstance(operation, EditInsight) and operation.of_evidence not in (None, insight.evidence and insight.evidence.digest):
+        return Rejected("changed_since", f"insight {insight.id} rests on other evidence than these words are about")
     return insight.model_copy(update={"revision": insight.revision + 1, **_changes(insight, operation)})
 
 
