@@ -16,6 +16,7 @@ from gateway.briefing import INPUTS, Briefed, BriefingSchedule, briefing
 from gateway.browsing import Browsing
 from gateway.errors import Gone, NotFound
 from gateway.keys import Caller, Tier
+from gateway.operating import Operating
 from gateway.protection import Protecting
 from gateway.views import BriefingView, StatsView
 from gateway.writing import Log
@@ -52,7 +53,7 @@ class Recalled:
     result: RecallResult
 
 
-class BrainService(Browsing, Protecting):
+class BrainService(Browsing, Protecting, Operating):
     """The memory, for callers. ``pipeline`` tells who applies what is written; ``clock`` gives event time for what has none."""
 
     def __init__(
@@ -101,8 +102,8 @@ class BrainService(Browsing, Protecting):
         """
         caller.need(Tier.READ)
         moment = now or self._clock()
-        count = self._recall.tuning.limit(limit)
-        tuning = self._recall.tuning
+        tuning = self._tuning()
+        count = tuning.limit(limit)
         wide = min(count + _SPARE, tuning.depth)
         if wide > tuning.max_results:
             tuning = tuning.with_changes(max_results=wide)

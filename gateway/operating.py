@@ -1,0 +1,132 @@
+"""What an operator does to the memory's own workings: recall's settings, dedup and learned ranking, changed and tried.
+
+Mixed into :class:`~gateway.service.BrainService`, which owns the stores. Changes are operations in the log with their author, like
+everything else, and hold for every process on the stores from the moment that they are applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+
+from gateway.errors import Unprocessable
+from gateway.keys import Caller, Tier
+from gateway.ranking import LearnedRanking, RankerState, most_used
+from gateway.views import WriteView
+from gateway.writing import Writing, made
+from schemas.claims import Category
+from schemas.insights import Insight
+from schemas.operations import TeachRanker, TuneRecall
+from stores.recall.errors import BadRecall
+from stores.recall.recall import Recall
+from stores.recall.result import RecallResult
+from stores.recall.tuned import Value, tuned
+from stores.recall.tuning import RecallTuning
+from stores.sqlite import InsightFilter
+from stores.sqlite.tunings import Tuned
+from workers import dedup
+from workers.dedup import Candidate, DedupVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A question under some settings: the answer, and what would be found with nothing cut off."""
+
+    tuning: RecallTuning
+    result: RecallResult
+    uncut: RecallResult
+
+
+class Operating(Writing):
+    """The operator's part of the service."""
+
+    _recall: Recall
+
+    # --- recall's settings
+
+    def tuning(self, caller: Caller) -> RecallTuning:
+        """Recall's settings in force."""
+        caller.need(Tier.READ)
+        return self._tuning()
+
+    def tuned(self, caller: Caller) -> dict[str, Tuned]:
+        """The settings that were changed, with who changed them and why."""
+        caller.need(Tier.READ)
+        return self._insights.tuned()
+
+    def tune(
+        self, caller: Caller, request_id: str, changes: Mapping[str, Value], *, reason: str = "", wait_s: float = 0.0
+    ) -> WriteView:
+        """Change some of recall's settings for everybody; no changes put all of them back to the defaults.
+
+        Raises:
+            Unprocessable: a name that is none, or a value that makes no sense with the others.
+        """
+        caller.need(Tier.ADMIN)
+        try:
+            tuned({name: one.value for name, one in self._insights.tuned().items()} | dict(changes))
+        except BadRecall as error:
+            raise Unprocessable(str(error), hint=error.hint, code="bad_tuning") from None
+        said = self._said(caller, request_id, "recall-tuning", reason)
+        return self._send(made(TuneRecall, **said, changes=dict(changes), reset=not changes), caller, request_id, wait_s)
+
+    def try_recall(self, caller: Caller, query: str, changes: Mapping[str, Value], limit: int | None = None) -> Trial:
+        """Ask under settings that are not in force: the present ones with some changes. Nothing is handed out or counted.
+
+        Raises:
+            BadRecall: settings that make no sense, or a limit under 1.
+        """
+        caller.need(Tier.READ)
+        wanted = self._insights.tuned()
+        tuning = self._based({name: one.value for name, one in wanted.items()} | dict(changes))
+        open_door = replace(tuning, min_score=-1.0, grading=False, max_results=tuning.depth)
+        now: datetime = self._clock()
+        return Trial(
+            tuning,
+            self._recall.recall(query, limit=limit, now=now, tuning=tuning),
+            self._recall.recall(query, limit=tuning.depth, now=now, tuning=open_door),
+        )
+
+    def _tuning(self) -> RecallTuning:
+        return self._based({name: one.value for name, one in self._insights.tuned().items()})
+
+    def _based(self, changes: Mapping[str, Value]) -> RecallTuning:
+        return replace(self._recall.tuning, **{name: getattr(tuned(changes), name) for name in changes})
+
+    # --- dedup
+
+    def try_dedup(self, caller: Caller, text: str, other: str | None = None, key: str = "*") -> DedupVerdict:
+        """Would this sentence be kept beside the other one, or beside what is kept already? Nothing is written."""
+        caller.need(Tier.READ)
+        if other is None:
+            hits = self._insights.knn(self._embedder.embed([text])[0], dedup.NEAREST, InsightFilter(key=key))
+            return dedup.judge(text, key, [Candidate(hit.insight, hit.score) for hit in hits])
+        one, second = self._embedder.embed([text, other])
+        now = self._clock()
+        kept = Insight(
+            id="the-other-text", text=other, category=Category.GENERAL, confidence=1, revision=1, key=key, label="text",
+            created_ts=now, validated_ts=now, author=caller.author,
+        )  # fmt: skip
+        return dedup.judge(text, key, [Candidate(kept, float(one @ second))])
+
+    # --- learned ranking
+
+    def ranker(self, caller: Caller) -> RankerState:
+        """What the ranker learned, and whether it takes part in recall."""
+        caller.need(Tier.READ)
+        return LearnedRanking(self._insights, self._episodes).state()
+
+    def most_used(self, caller: Caller, since: datetime, limit: int = 10) -> list[tuple[str, int]]:
+        """The memories used most often since a moment, and how often."""
+        caller.need(Tier.READ)
+        return most_used(self._insights, since, limit)
+
+    def teach(
+        self, caller: Caller, request_id: str, action: Literal["train", "reset"], *, reason: str = "", wait_s: float = 0.0
+    ) -> WriteView:
+        """Make the ranker learn from all uses so far, or count no use from before now; the memories stay as they are."""
+        caller.need(Tier.ADMIN)
+        said = self._said(caller, request_id, "ranker", reason)
+        return self._send(made(TeachRanker, **said, action=action), caller, request_id, wait_s)
