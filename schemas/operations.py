@@ -67,11 +67,15 @@ class EditInsight(_Operation):
 
 
 class ArchiveInsight(_Operation):
-    """Out of context; kept. ``cause`` says what may bring it back (``workers/ledger.py``); ``by`` is what took its place."""
+    """Out of context; kept. ``cause`` says what may bring it back (``workers/ledger.py``); ``by`` is what took its place.
+
+    With ``of_revision`` it applies to that revision alone: what changed since was decided about something else.
+    """
 
     kind: Literal["ARCHIVE"] = "ARCHIVE"
     cause: ArchiveCause = "stated"
     by: str | None = None
+    of_revision: Annotated[int, Field(ge=1)] | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:

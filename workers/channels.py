@@ -73,7 +73,7 @@ def of_evidence(evidence: Evidence, sign: int) -> Channels:
     >>> seen = Evidence(kind="cliffs_delta", effect=0.4, low=0.3, high=0.5, n_inside=90, n_outside=90, inside=9.0, outside=5.0,
     ...     unit="bps", p=0.001, q=0.01, first_ts=datetime(2026, 1, 1, tzinfo=UTC), last_ts=datetime(2026, 1, 2, tzinfo=UTC))
     >>> of_evidence(seen, +1).to_plain()
-    {'pessimistic': 0.9969, 'median': 1.0, 'optimistic': 1.0}
+    {'pessimistic': 0.9958, 'median': 1.0, 'optimistic': 1.0}
     >>> of_evidence(seen, -1).to_plain()
     {'pessimistic': 0.0, 'median': 0.0, 'optimistic': 0.0}
     """

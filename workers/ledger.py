@@ -28,7 +28,9 @@ cause       it went because                                                 it c
 expired     its time was over (``workers/retention.py``)                    an UPVOTE or EDIT with evidence; RESTORE
 explained   a newer claim explains it: it was a proxy                       RESTORE: votes only say that the proxy
                                                                             still correlates
-superseded  another one contradicts it and holds                            RESTORE
+superseded  another one contradicts it and holds                            RESTORE; a claim also by evidence that
+                                                                            outweighs the other's, which then goes
+                                                                            (``streams/stages/planning.py``)
 stated      somebody said so, or nobody said why                            RESTORE
 merged      it is the same as another insight, where it goes on             nothing; its votes are the other's affair
 ==========  ==============================================================  ===========================================
@@ -64,6 +66,7 @@ from schemas.operations import (
     TuneRecall,
     UpvoteInsight,
 )
+from schemas.types import Moment
 
 Change = UpvoteInsight | DownvoteInsight | EditInsight | ArchiveInsight | RestoreInsight | AdjustInsight | ForgetInsight
 Single = AddInsight | SubmitDirective | Change
@@ -84,7 +87,8 @@ _BACK = {"status": InsightStatus.ACTIVE, "archived": None}
 @dataclass(frozen=True, slots=True)
 class Rejected:
     """An operation that cannot apply. ``reason`` is a stable code: ``already_exists``, ``unknown_insight``, ``claim_mismatch``,
-    ``forgotten``, ``directive_fixed``, ``cannot_correct``, ``not_archived``, ``archived_otherwise``, ``merged``."""
+    ``forgotten``, ``directive_fixed``, ``cannot_correct``, ``not_archived``, ``archived_otherwise``, ``merged``,
+    ``changed_since``, ``cannot_merge``."""
 
     reason: str
     detail: str
@@ -111,11 +115,34 @@ def apply(insight: Insight | None, operation: Single) -> Insight | Rejected:
         return _forgotten(insight, operation)
     if insight.directive is not None and not isinstance(operation, ArchiveInsight):
         return Rejected("directive_fixed", f"{operation.kind} does not apply to a directive; archive it and submit another")
+    if isinstance(operation, ArchiveInsight) and operation.of_revision not in (None, insight.revision):
+        return Rejected("changed_since", f"it is about revision {operation.of_revision} of {insight.id}, now {insight.revision}")
     if isinstance(operation, RestoreInsight) and (refused := _unrestorable(insight, operation)) is not None:
         return refused
     if isinstance(operation, EditInsight) and operation.of_evidence not in (None, insight.evidence and insight.evidence.digest):
         return Rejected("changed_since", f"insight {insight.id} rests on other evidence than these words are about")
     return insight.model_copy(update={"revision": insight.revision + 1, **_changes(insight, operation)})
+
+
+def superseded(insight: Insight, by: str, ts: Moment) -> Insight:
+    """An insight that another one contradicts, out of context; the revision is the caller's affair."""
+    return insight.model_copy(update={"status": InsightStatus.ARCHIVED, "archived": Archived(cause="superseded", ts=ts, by=by)})
+
+
+def back(insight: Insight) -> Insight:
+    """An insight in context again; the revision is the caller's affair."""
+    return insight.model_copy(update=_BACK)
+
+
+def absorbed(insight: Insight, merged: Insight, ts: Moment) -> Insight | Rejected:
+    """An insight after another one was merged into it: the greater importance, and what had confirmed either of them."""
+    if insight.status is not InsightStatus.ACTIVE or insight.directive is not None:
+        return Rejected("cannot_merge", f"insight {insight.id} is {insight.status} and takes nothing in")
+    note = insight.note
+    if note is not None and merged.note is not None:
+        note = note.model_copy(update={"reinforced": note.reinforced + merged.note.reinforced})
+    changes = {"importance": max(insight.importance, merged.importance), "note": note}
+    return insight.model_copy(update={"revision": insight.revision + 1, "validated_ts": max(insight.validated_ts, ts), **changes})
 
 
 def _unrestorable(insight: Insight, operation: RestoreInsight) -> Rejected | None:

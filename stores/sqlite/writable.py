@@ -250,6 +250,14 @@ class WritableInsightStore(InsightStore):
         sql = "SELECT id, json FROM insights JOIN documents USING (n) WHERE id IN (SELECT value FROM json_each(?) AS wanted)"
         return {found: insight_of(json) for found, json in self._connection.execute(sql, (_list(insight_ids),))}
 
+    def claims_about(self, keys: Iterable[str]) -> dict[str, Insight]:
+        """The insights with a claim about one of these keys, archived ones included, by id."""
+        sql = (
+            "SELECT id, json FROM insights JOIN documents USING (n) WHERE key IN (SELECT value FROM json_each(?))"
+            " AND metric <> '' AND status <> 'forgotten' ORDER BY id"
+        )
+        return {found: insight_of(json) for found, json in self._connection.execute(sql, (_list(keys),))}
+
     def applied_at(self, op_ids: Iterable[str]) -> dict[str, Place]:
         """Where each of the operations that were applied stood, by id."""
         sql = "SELECT op_id, topic, partition, position FROM processed WHERE op_id IN (SELECT value FROM json_each(?))"

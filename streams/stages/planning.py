@@ -12,9 +12,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from schemas.identity import said_id
+from schemas.identity import content_id, said_id
 from schemas.insights import Insight, InsightStatus
-from schemas.operations import ForgetEpisode, LinkInsights, OrganiseInsight, RememberNote, TeachRanker, TuneRecall
+from schemas.operations import (
+    AddInsight,
+    ArchiveInsight,
+    EditInsight,
+    ForgetEpisode,
+    LinkInsights,
+    OrganiseInsight,
+    RememberNote,
+    TeachRanker,
+    TuneRecall,
+    UpvoteInsight,
+)
 from schemas.portfolio import PortfolioStanding
 from schemas.signals import Signal
 from schemas.topics import MEMORY_USED, OPERATIONS, PORTFOLIO_STANDING, SIGNALS_RAISED
@@ -23,9 +34,12 @@ from stores.recall.errors import BadRecall
 from stores.recall.tuned import tuned
 from stores.sqlite import NoteVerdict, Place, RefusedOperation, WritableInsightStore
 from workers import ledger, notes
+from workers.contradiction import Relation, claims, resolve
 from workers.ledger import Beside, Operation, Rejected, Single
 from workers.stage import Delivery, Outcome, Refusal
 
+WITH_EVIDENCE = (AddInsight, EditInsight, UpvoteInsight)
+CONTRARY = (notes.Event.SUPERSEDED, notes.Event.REPLACED, notes.Event.CONTESTED)
 Offsets = Mapping[tuple[str, int], int]
 Settings = dict[str, bool | int | float | str]
 
@@ -105,6 +119,33 @@ class Plan:
         if insight.note is not None and insight.status is InsightStatus.ACTIVE:
             self.said.setdefault(said_id(insight.key, insight.text), []).append(insight.id)
 
+    def rivals(self, insight: Insight) -> list[Insight]:
+        """Active insights whose claims say the opposite, by id."""
+        ids = sorted(self.known.keys() | self.insights.keys())
+        states = [state for one in ids if one != insight.id and (state := self.state(one)) is not None]
+        return [
+            state
+            for state in states
+            if state.status is InsightStatus.ACTIVE
+            and state.claim is not None
+            and insight.claim is not None
+            and claims(insight.claim, state.claim) is Relation.OPPOSITE
+        ]
+
+    def contrast(self, operation: Operation, holds: str, other: str, why: str, place: Place) -> None:
+        """Link two statements that cannot both hold."""
+        link = LinkInsights(
+            op_id=content_id("contrast", operation.op_id, holds, other),
+            insight_id=holds,
+            target_id=other,
+            relation="CONTRASTS",
+            strength=1.0,
+            ts=operation.ts,
+            author=operation.author,
+            reason=why,
+        )
+        self.beside.append((link, place))
+
     def needing_vectors(self) -> list[Insight]:
         """Active insights whose text is new, or that come back into the context."""
         return [
@@ -140,12 +181,25 @@ def _with_what_is_known(store: WritableInsightStore, batch: Sequence[Delivery]) 
         wanted |= (
             {one.target_id} if isinstance(one, LinkInsights) else set(one.cites) if isinstance(one, OrganiseInsight) else set()
         )
+        wanted |= {one.by} if isinstance(one, ArchiveInsight) and one.by else set()
     if written:
         wanted |= set(store.notes_saying(said_id(note.key, note.text) for note in written))
     plan = Plan(known=store.current(wanted), settings={name: one.value for name, one in store.tuned().items()})
+    contested = {insight.note.contests for insight in plan.known.values() if insight.note and insight.note.contests}
+    plan.known |= store.current(contested - plan.known.keys())
+    plan.known |= store.claims_about(_keys_of_claims(plan, batch))
     for insight in plan.known.values():
         plan.hear(insight)
     return plan
+
+
+def _keys_of_claims(plan: Plan, batch: Sequence[Delivery]) -> set[str]:
+    """The keys of claims that the batch brings evidence about: what contradicts them is about the same key."""
+    keys = set()
+    for one in (delivery.message for delivery in batch if isinstance(delivery.message, WITH_EVIDENCE)):
+        known = plan.known.get(one.insight_id)
+        keys |= {one.key} if isinstance(one, AddInsight) and one.claim else {known.key} if known and known.claim else set()
+    return keys
 
 
 def _plan_operations(store: WritableInsightStore, plan: Plan, batch: Sequence[Delivery], committed: Offsets) -> None:
@@ -168,13 +222,13 @@ def _plan_operations(store: WritableInsightStore, plan: Plan, batch: Sequence[De
 def _apply(plan: Plan, operation: Operation, place: Place) -> str | RefusedOperation:
     match operation:
         case RememberNote():
-            refused = _remember(plan, operation)
+            refused = _remember(plan, operation, place)
         case TuneRecall():
             refused = _tune(plan, operation)
         case LinkInsights() | OrganiseInsight() | TeachRanker() | ForgetEpisode():
             refused = _beside(plan, operation, place)
         case _:
-            refused = _single(plan, operation)
+            refused = _single(plan, operation, place)
     if refused is not None:
         told = RefusedOperation(place, operation.op_id, refused.reason, refused.detail)
         plan.refused.append(told)
@@ -183,14 +237,44 @@ def _apply(plan: Plan, operation: Operation, place: Place) -> str | RefusedOpera
     return "processed"
 
 
-def _single(plan: Plan, operation: Single) -> Rejected | None:
-    """Apply an operation to its own insight."""
+def _single(plan: Plan, operation: Single, place: Place) -> Rejected | None:
+    """Apply an operation to its own insight, and what follows for others: one takes it in, or one of two contrary claims goes."""
     before = plan.state(operation.insight_id)
     after = ledger.apply(before, operation)
     if isinstance(after, Rejected):
         return after
+    if isinstance(operation, ArchiveInsight) and operation.cause == "merged":
+        kept = plan.state(str(operation.by))
+        if kept is None:
+            return Rejected("unknown_insight", f"{after.id} is to be merged into {operation.by}, which was never added")
+        taken = ledger.absorbed(kept, after, operation.ts)
+        if isinstance(taken, Rejected):
+            return taken
+        plan.change(operation, kept, taken, f"took in {after.id}: {operation.reason}"[:2000])
+    if isinstance(operation, WITH_EVIDENCE) and operation.evidence is not None and after.claim is not None:
+        after = _settled(plan, operation, after, place)
     plan.change(operation, before, after, operation.reason)
     return None
+
+
+def _settled(plan: Plan, operation: Single, after: Insight, place: Place) -> Insight:
+    """An insight beside the claims that contradict it: what gives way is archived, and the two are linked.
+
+    A claim that gave way before comes back when its new evidence outweighs the other's, or when the other is gone.
+    """
+    if after.status is not InsightStatus.ACTIVE and not (after.archived and after.archived.cause == "superseded"):
+        return after
+    holds = True
+    for rival in plan.rivals(after):
+        resolution = resolve(after, rival)
+        holds = holds and resolution.holds.id == after.id
+        if resolution.gives_way.id == rival.id:
+            gone = ledger.superseded(rival, after.id, operation.ts).model_copy(update={"revision": rival.revision + 1})
+            plan.change(operation, rival, gone, f"contradicted: {resolution.why}")
+        elif after.status is InsightStatus.ACTIVE:
+            after = ledger.superseded(after, rival.id, operation.ts)
+        plan.contrast(operation, resolution.holds.id, resolution.gives_way.id, resolution.why, place)
+    return ledger.back(after) if holds and after.status is InsightStatus.ARCHIVED else after
 
 
 def _tune(plan: Plan, operation: TuneRecall) -> Rejected | None:
@@ -223,7 +307,7 @@ def _beside(plan: Plan, operation: Beside, place: Place) -> Rejected | None:
     return None
 
 
-def _remember(plan: Plan, note: RememberNote) -> Rejected | None:
+def _remember(plan: Plan, note: RememberNote, place: Place) -> Rejected | None:
     """Apply a note to what it concerns."""
     there = plan.state(note.insight_id)
     if there is not None:
@@ -235,12 +319,15 @@ def _remember(plan: Plan, note: RememberNote) -> Rejected | None:
     near |= dict.fromkeys(plan.said.get(said_id(note.key, note.text), ()), 1.0)
     states = ((plan.state(found), similarity) for found, similarity in near.items())
     candidates = [notes.Candidate(state, similarity) for state, similarity in states if state is not None]
-    remembered = notes.remember(note, candidates, corrected)
-    verdict = remembered.verdict
+    verdict = notes.decide(note, candidates, corrected)
+    contests = verdict.other.note.contests if verdict.other and verdict.other.note else None
+    remembered = notes.remember(note, candidates, corrected, plan.state(contests) if contests else None)
     for before, after in remembered.changes:
         plan.change(note, before, after, f"{verdict.event}: {note.reason}"[:2000])
     other = verdict.other.id if verdict.other else None
     held = note.insight_id if any(after.id == note.insight_id for _, after in remembered.changes) else other
+    if other is not None and verdict.event in CONTRARY:
+        plan.contrast(note, note.insight_id, other, verdict.why, place)
     plan.verdicts.append(NoteVerdict(note.op_id, verdict.event, held, other, verdict.similarity, verdict.why))
     return None
 

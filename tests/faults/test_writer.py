@@ -55,7 +55,7 @@ def test_the_records_are_worth_being_killed_for(undisturbed: Run) -> None:
     assert set(counts) == {*get_args(OperationKind), "signal.drift", "use"}
     assert processed > 40
     assert duplicates > 5
-    assert {one.reason for one in refusals} == {"already_exists", "unknown_insight", "forgotten", "cannot_correct"}
+    assert {one.reason for one in refusals} == {"already_exists", "unknown_insight", "forgotten", "cannot_correct", "not_archived"}
 
 
 @pytest.mark.parametrize(("step", "batch"), KILLS)

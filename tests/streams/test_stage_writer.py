@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from schemas.insights import InsightUpdate
 from schemas.signals import DriftSignal
-from schemas.topics import INSIGHTS_UPDATED, MEMORY_USED, OPERATIONS, RECORDS_REJECTED, SIGNALS_RAISED
+from schemas.topics import INSIGHTS_UPDATED, MEMORY_USED, OPERATIONS, PORTFOLIO_STANDING, RECORDS_REJECTED, SIGNALS_RAISED
 from stores.sqlite import InsightFilter, StoreError, WritableInsightStore
 from streams.embedded.driver import EmbeddedDriver
 from streams.embedded.log import EmbeddedLog
@@ -74,7 +74,7 @@ def test_it_is_a_sink_that_owns_its_offsets_and_has_an_outbox(writer: InsightWri
     assert isinstance(writer.outbox, Outbox)
     assert (writer.name, writer.inputs, writer.outputs) == (
         "writer",
-        (OPERATIONS, SIGNALS_RAISED, MEMORY_USED),
+        (OPERATIONS, SIGNALS_RAISED, MEMORY_USED, PORTFOLIO_STANDING),
         (INSIGHTS_UPDATED,),
     )
 

@@ -256,6 +256,12 @@ def workload(seed: int = 7, count: int = 60, insights: int = 5) -> list[Message]
     rng = Random(seed)
     made: list[Message] = []
     for number in range(count):
+        if number == count // 2:  # drawn at random, what is archived is hardly ever restored before it is forgotten
+            life = (("ARCHIVE", {"cause": "expired"}), ("RESTORE", {"cause": "expired"}), ("ARCHIVE", {"cause": "explained"}))
+            made += [
+                add("r", "opr", "r as of then."),
+                *(op(kind, "r", f"opr{step}", **more) for step, (kind, more) in enumerate(life)),
+            ]
         name = f"i{rng.randrange(insights)}"
         kind = rng.choice(KINDS)
         if kind == "AGAIN" and made:
@@ -271,14 +277,23 @@ def workload(seed: int = 7, count: int = 60, insights: int = 5) -> list[Message]
         elif kind == "ADD":
             made.append(add(name, f"op{number}", f"{name} as of {number}.", ts=at(number)))
         else:
-            more: dict[str, Any] = {"EDIT": {"text": f"{name} edited at {number}."}, "ADJUST": {"confidence": "0.35"}}
-            owner = rng.choice((name, f"n{rng.randrange(number + 1)}", f"d{number % 4}")) if kind in ("ARCHIVE", "FORGET") else name
+            more: dict[str, Any] = {
+                "EDIT": {"text": f"{name} edited at {number}."},
+                "ADJUST": {"confidence": "0.35"},
+                "UPVOTE": {"evidence": evidence(hours=number + 4)},
+                "ARCHIVE": {"cause": ("expired", "explained", "stated")[number % 3]},
+            }
+            owner = (
+                rng.choice((name, name, f"n{rng.randrange(number + 1)}", f"d{number % 4}"))
+                if kind in ("ARCHIVE", "FORGET")
+                else name
+            )
             made.append(op(kind, owner, f"op{number}", number, **more.get(kind, {})))
     return made
 
 
 KINDS = (
-    *("ADD", "ADD", "UPVOTE", "DOWNVOTE", "EDIT", "ARCHIVE", "SIGNAL", "AGAIN", "AGAIN"),
+    *("ADD", "ADD", "UPVOTE", "DOWNVOTE", "EDIT", "ARCHIVE", "RESTORE", "SIGNAL", "AGAIN", "AGAIN"),
     *("ADJUST", "NOTE", "NOTE", "NOTE", "DIRECTIVE", "FORGET", "USE"),
 )
 

@@ -167,7 +167,8 @@ _STEPS = st.lists(st.tuples(st.sampled_from(_SENTENCES), st.sampled_from("ab"), 
 @settings(max_examples=50)
 @given(_STEPS)
 def test_any_notes_leave_states_that_fit(steps: list[tuple[str, str, float]]) -> None:
-    """Whatever is written: one more in use, the same, or one retired for one made; and the words are there."""
+    """Whatever is written: one more in use, the same, or one retired for one made; and the words are there. (Nobody is told here
+    what a note contests, so a contest does not end.)"""
     states: dict[str, Insight] = {}
     for number, (text, author, similarity) in enumerate(steps):
         before = {one.id for one in states.values() if one.status is InsightStatus.ACTIVE}
@@ -178,6 +179,10 @@ def test_any_notes_leave_states_that_fit(steps: list[tuple[str, str, float]]) ->
             assert Insight.model_validate_json(after.to_wire()) == after
             states[after.id] = after
         active = {one.id for one in states.values() if one.status is InsightStatus.ACTIVE}
-        assert len(active) - len(before) == (done.verdict.event is Event.NEW)
+        adds = done.verdict.event in (Event.NEW, Event.SUPPORTED, Event.CONTESTED)
+        replaces = done.verdict.event in (Event.SUPERSEDED, Event.REPLACED)
+        gone = before - active
+        assert len(active) - len(before) == adds + replaces - len(gone)
+        assert len(gone) == replaces
         if similarity >= 0.85:
             assert text in {states[one].text for one in active}
