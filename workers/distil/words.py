@@ -25,13 +25,22 @@ def sentence(claim: Claim, evidence: Evidence, label: str, *, simulated: bool = 
     verdict = "worse" if claim.direction == metric.worse else "better"
     head = f"{label}: {metric.phrase} is {claim.direction} ({verdict}) when {conditions(claim.conditions)}: "
     levels = (
-        f"{'' if metric.binary else 'median '}{_level(evidence.inside, metric)} there "
+        f"{_kind_of_level(metric, evidence)}{_level(evidence.inside, metric)} there "
         f"against {_level(evidence.outside, metric)} otherwise"
     )
     name = "risk difference" if evidence.kind == "risk_difference" else "Cliff's delta"
     effect = f"{name} {_signed(evidence.effect)}, interval {_signed(evidence.low)} to {_signed(evidence.high)}"
-    counts = f"n = {evidence.n_inside} there, {evidence.n_outside} otherwise"
+    counts = f"n = {evidence.n_inside} there, {evidence.n_outside} otherwise{within(evidence)}"
     return f"{SIMULATED + ' ' if simulated else ''}{head}{levels} ({effect}; {counts})."
+
+
+def within(evidence: Evidence) -> str:
+    """Over how many pairs a claim above the pair stands; empty at pair level."""
+    spread = evidence.spread
+    if spread is None:
+        return ""
+    tools = f"{spread.tools_shown} of {spread.tools} tools and " if spread.tools > 1 else ""
+    return f"; within pairs, shown in {tools}{spread.pairs_shown} of {spread.pairs} pairs"
 
 
 def conditions(parts: Sequence[Condition]) -> str:
@@ -61,6 +70,12 @@ def _value(part: Condition) -> str:
     if isinstance(part.value, str):  # a producer's words: quoted unless they are plainly a name
         return part.value if _PLAIN.match(part.value) else quoted(part.value)
     return number(part.value)
+
+
+def _kind_of_level(metric: Metric, evidence: Evidence) -> str:
+    if evidence.spread is not None:
+        return "on average over pairs " if metric.binary else "median, averaged over pairs, "
+    return "" if metric.binary else "median "
 
 
 def _level(value: float, metric: Metric) -> str:
@@ -106,8 +121,15 @@ def supported(text: str, claim: Claim, evidence: Evidence, label: str) -> bool:
 def _numbers_of(claim: Claim, evidence: Evidence) -> list[float]:
     numbers = [evidence.effect, evidence.low, evidence.high, evidence.inside, evidence.outside, evidence.p, evidence.q]
     numbers += [float(evidence.n_inside), float(evidence.n_outside), float(evidence.n)]
-    if evidence.kind == "risk_difference":
+    if evidence.kind != "cliffs_delta":
         numbers += [100.0 * evidence.inside, 100.0 * evidence.outside]
+    if evidence.kind == "rate":
+        numbers += [100.0 * evidence.low, 100.0 * evidence.high]
+    if evidence.spread is not None:
+        spread = evidence.spread
+        numbers += [float(n) for n in (spread.pairs, spread.pairs_shown, spread.tools, spread.tools_shown)]
+    if evidence.kinds is not None:
+        numbers += [float(n) for n in (*evidence.kinds.values(), sum(evidence.kinds.values()))]
     return numbers + [part.value for part in claim.conditions if isinstance(part.value, float) and not isinstance(part.value, bool)]
 
 

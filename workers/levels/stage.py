@@ -1,0 +1,177 @@
+"""The levels stage: closed windows of keys in, operations and drift signals above the keys out. A pure fold over one partition.
+
+Records wait in the window above the keys that they belong to until every source partition has passed its end
+(``workers/levels/frontier.py``). A window that closes is taken in by each tool's group, in the order of their names, then by the
+group of everything (``workers/levels/group.py``), then by the book of failures (``workers/levels/book.py``). Nothing depends on the
+order in which partitions' records come, as long as none is left behind by more than ``patience_days``.
+
+A source's records carry numbers without gaps, so one that comes again after a crash is known by its number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from schemas.events import Action
+from schemas.identity import content_id
+from schemas.signals import DriftSignal
+from schemas.topics import EPISODES_RECORDED, OPERATIONS, SIGNALS_RAISED, WINDOWS_CLOSED, Topic
+from schemas.windows import WindowClosed
+from workers.distil.said import Subject, emission
+from workers.drift import Alarm
+from workers.levels.book import AUTHOR, Book
+from workers.levels.frontier import Frontier
+from workers.levels.group import Group, Name, everything, tool_of
+from workers.stage import Delivery, Emission, Outcome
+from workers.windows import Tumbling
+
+STATE_VERSION = 1
+LEVELS = 3
+"""Pair, tool and global: a level has its share of the drift detectors' δ."""
+MAX_GROUPS = 128
+"""Tools kept; beyond that the one that spoke longest ago is forgotten."""
+PATIENCE_DAYS = 7.0
+
+
+class LevelsStage:
+    """A stateful stage over the closed windows of all partitions.
+
+    Args:
+        window_hours: length of the windows above the keys; the distiller's own.
+        window_min_episodes: fewest new observations before beliefs and evidence are looked at.
+        evidence_limit: most observations of evidence kept a group.
+        fdr: false discovery rate of new claims, a group.
+        drift_delta: confidence parameter of drift detectors, over the levels.
+        patience_days: how far behind the furthest partition, in event time, one is still waited for.
+        sources: how many partitions there are.
+    """
+
+    name = "levels"
+    inputs: tuple[Topic, ...] = (WINDOWS_CLOSED,)
+    outputs: tuple[Topic, ...] = (OPERATIONS, SIGNALS_RAISED)
+
+    def __init__(
+        self,
+        *,
+        window_hours: float = 4.0,
+        window_min_episodes: int = 3,
+        evidence_limit: int = 2000,
+        fdr: float = 0.10,
+        drift_delta: float = 0.01,
+        patience_days: float = PATIENCE_DAYS,
+        sources: int = EPISODES_RECORDED.partitions,
+    ) -> None:
+        self._windows = Tumbling.of_hours(window_hours)
+        self._least = window_min_episodes
+        self._limit = evidence_limit
+        self._fdr = fdr
+        self._delta = drift_delta / LEVELS
+        self._frontier = Frontier(sources, self._windows, round(patience_days * 86_400_000))
+        self._next = [0] * sources
+        self._open: dict[int, list[WindowClosed]] = {}
+        self._groups: dict[str, Group] = {}
+        """In the order in which they last spoke."""
+        self._book = Book()
+
+    def handle(self, batch: Sequence[Delivery]) -> Outcome:
+        """Fold a batch in. Nothing depends on where it was cut."""
+        emissions: list[Emission] = []
+        duplicates, counts = 0, {"late_windows": 0, "thinned_episodes": 0}
+        for delivery in batch:
+            record: WindowClosed = delivery.message
+            if record.source >= len(self._next) or record.sequence < self._next[record.source]:
+                duplicates += 1
+                continue
+            self._next[record.source] = record.sequence + 1
+            start, late = self._frontier.window_for(record.start_ms, record.watermark_ms)
+            self._open.setdefault(start, []).append(record)
+            counts["late_windows"] += late
+            counts["thinned_episodes"] += record.thinned
+            if record.watermark_ms is not None:
+                self._frontier.advance(record.source, record.watermark_ms)
+            for complete in self._windows.closable(self._open, self._frontier.horizon_ms):
+                emissions += self._close(complete)
+        for one in emissions:
+            kind = str(one.message.kind)  # type: ignore[attr-defined]
+            counts[kind] = counts.get(kind, 0) + 1
+        counted = {name: count for name, count in counts.items() if count}
+        return Outcome(emissions=emissions, processed=len(batch) - duplicates, duplicates=duplicates, counts=counted)
+
+    def _close(self, start: int) -> list[Emission]:
+        end_ms = self._windows.end_of(start)
+        records = sorted(self._open.pop(start), key=lambda record: (record.start_ms, record.key, record.id))
+        shares: dict[str, tuple[Name, list[WindowClosed]]] = {}
+        for record in records:
+            shares.setdefault(tool_of(record).key, (tool_of(record), []))[1].append(record)
+        for record in records:
+            shares.setdefault(everything(record).key, (everything(record), []))[1].append(record)
+        emissions: list[Emission] = []
+        for key in sorted(shares, key=lambda key: (shares[key][0].level == "global", key)):
+            emissions += self._learn(*shares[key], end_ms)
+        return emissions + self._book.close(records, end_ms, self._fdr)
+
+    def _learn(self, name: Name, records: list[WindowClosed], end_ms: int) -> list[Emission]:
+        group = self._groups.pop(name.key, None)
+        if group is None:
+            action = records[0].action if name.level == "tool" else Action.CALL
+            group = Group(name, action, delta=self._delta, limit=self._limit)
+            if len(self._groups) >= MAX_GROUPS:
+                del self._groups[next(iter(self._groups))]
+        self._groups[name.key] = group
+        changes, alarms = group.close(records, least=self._least, q=self._fdr)
+        subject = Subject(name.key, name.label, group.action, AUTHOR)
+        simulated = any(record.simulated for record in records)
+        return [
+            *(_signal(name, alarm, simulated=simulated) for alarm in alarms),
+            *(emission(subject, change, end_ms) for change in changes),
+        ]
+
+    def snapshot(self) -> bytes:
+        """The whole state as JSON."""
+        plain: dict[str, Any] = {
+            "version": STATE_VERSION,
+            "frontier": self._frontier.to_plain(),
+            "next": self._next,
+            "open": [[start, [record.model_dump(mode="json") for record in records]] for start, records in self._open.items()],
+            "groups": [[key, group.to_plain()] for key, group in self._groups.items()],
+            "book": self._book.to_plain(),
+        }
+        return orjson.dumps(plain)
+
+    def restore(self, state: bytes) -> None:
+        """Take up a state that ``snapshot`` gave. Raises ValueError when it is not one of ours."""
+        try:
+            plain = orjson.loads(state)
+            if plain["version"] != STATE_VERSION:
+                raise ValueError(f"version {plain['version']}, this reads {STATE_VERSION}")
+            groups = {str(key): Group.from_plain(str(key), one, self._limit) for key, one in plain["groups"]}
+            book = Book.from_plain(plain["book"])
+            opened = {int(start): [WindowClosed.from_plain(record) for record in records] for start, records in plain["open"]}
+            following = [int(sequence) for sequence in plain["next"]]
+            self._frontier.restore(plain["frontier"])
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"not a state of the levels stage: {error}") from None
+        self._groups, self._book, self._open, self._next = groups, book, opened, following
+
+
+def _signal(name: Name, alarm: Alarm, *, simulated: bool) -> Emission:
+    stream = f"{name.level}:{name.key}:{alarm.metric}"
+    signal = DriftSignal(
+        id=content_id("signal", stream, alarm.episode_id),
+        level=name.level,
+        stream=stream,
+        key=name.key,
+        metric=alarm.metric,
+        ts=datetime.fromtimestamp(alarm.ts_ms / 1000, UTC),
+        episode_id=alarm.episode_id,
+        mean_before=alarm.mean_before,
+        mean_after=alarm.mean_after,
+        width=alarm.width,
+        delta=alarm.delta,
+        simulated=simulated,
+    )
+    return Emission(SIGNALS_RAISED, stream, signal, signal.id, alarm.ts_ms)
