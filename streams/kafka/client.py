@@ -8,15 +8,12 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from schemas.settings import Settings
+from streams.kafka.secret_files import read_secret
+from streams.kafka.tokens import token_provider
 from streams.log import LogError
-
-if TYPE_CHECKING:
-    from aiokafka.abc import AbstractTokenProvider
-
 
 T = TypeVar("T")
 
@@ -64,7 +61,7 @@ def tls_of(settings: Settings) -> ssl.SSLContext | None:
         context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=settings.kafka_ca_file)
         context.check_hostname = settings.kafka_check_hostname
         if settings.kafka_cert_file is not None:
-            passphrase = _secret(settings.kafka_key_password_file, "kafka_key_password_file")
+            passphrase = read_secret(settings.kafka_key_password_file, "kafka_key_password_file")
             context.load_cert_chain(settings.kafka_cert_file, settings.kafka_key_file, passphrase or None)
     except (OSError, ssl.SSLError) as error:
         raise LogError(f"a TLS file cannot be used ({error}): see kafka_ca_file, kafka_cert_file, kafka_key_file") from None
@@ -115,36 +112,10 @@ def faust_credentials(settings: Settings) -> Any:
     return SASLCredentials(username=user, password=password, mechanism=settings.kafka_mechanism, ssl_context=tls)
 
 
-def token_provider(settings: Settings) -> AbstractTokenProvider:
-    """OAUTHBEARER tokens out of ``kafka_token_file``, read anew at each connection: who rotates the file rotates the token."""
-    from aiokafka.abc import AbstractTokenProvider
-
-    path = settings.kafka_token_file
-    _secret(path, "kafka_token_file", required=True)
-
-    class FileToken(AbstractTokenProvider):  # type: ignore[misc]
-        async def token(self) -> str:
-            return await asyncio.to_thread(_secret, path, "kafka_token_file", True)
-
-    return FileToken()
-
-
 def _user(settings: Settings) -> tuple[str, str]:
     if not settings.kafka_username:
         raise LogError(f"{settings.kafka_mechanism} needs kafka_username")
-    return settings.kafka_username, _secret(settings.kafka_password_file, "kafka_password_file", required=True)
-
-
-def _secret(path: Path | None, setting: str, required: bool = False) -> str:
-    """A secret file's text without its last line end."""
-    if path is None:
-        if required:
-            raise LogError(f"{setting} is not set: it names the file that holds the secret")
-        return ""
-    try:
-        return path.read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LogError(f"{setting} {path} cannot be read: {error}") from None
+    return settings.kafka_username, read_secret(settings.kafka_password_file, "kafka_password_file", required=True)
 
 
 async def patiently(call: Callable[[], Awaitable[T]]) -> T:

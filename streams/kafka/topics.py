@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.settings import Settings
 from schemas.topics import CHECKPOINTS, TOOLS_EXECUTED, TOPICS, Cleanup, Topic
 from streams.kafka.client import client_arguments, require_extra
+from streams.kafka.tokens import ensure_token
 from streams.log import LogError, LogMismatch
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ async def admin_client(settings: Settings) -> AsyncIterator[AIOKafkaAdminClient]
     from aiokafka.errors import KafkaError
 
     arguments = client_arguments(settings)
+    await ensure_token(arguments.get("sasl_oauth_token_provider"))
     admin = AIOKafkaAdminClient(**arguments)
     try:
         await admin.start()

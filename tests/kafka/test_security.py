@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +20,7 @@ from tests.support.kafka import fresh_topics, own_broker, settings_for
 from tests.support.kafka_checks import nothing_lost
 from tests.support.kafka_runs import ALL, work
 from tests.support.streams import fill
+from tests.support.token_server import CLIENT, SECRET, token_server, unsigned_token
 
 pytestmark = pytest.mark.kafka
 ADMIN, PASSWORD = "brain", "correct horse"
@@ -132,14 +130,9 @@ def test_passwords(secured: Secured, mechanism: str, listener: str) -> None:
 
 
 def token(folder: Path, name: str, valid_s: int) -> Path:
-    """A file with an unsigned token, which a broker takes that was not told otherwise."""
-
-    def part(plain: dict[str, object]) -> str:
-        return base64.urlsafe_b64encode(json.dumps(plain).encode()).rstrip(b"=").decode()
-
-    now = int(time.time())
+    """A file with an unsigned token."""
     path = folder / name
-    path.write_text(f"{part({'alg': 'none'})}.{part({'sub': ADMIN, 'iat': now - 60, 'exp': now + valid_s})}.")
+    path.write_text(unsigned_token(ADMIN, valid_s))
     return path
 
 
@@ -148,6 +141,24 @@ def test_bearer_tokens(secured: Secured) -> None:
     assert works(settings(secured, "TOKEN", kafka_token_file=token(secured.folder, "token", 600), **security))
     with pytest.raises(LogError):
         KafkaLog(settings(secured, "TOKEN", kafka_token_file=token(secured.folder, "expired", -30), **security))
+
+
+def test_tokens_from_an_endpoint(secured: Secured) -> None:
+    """Over TLS that is checked; one token for every connection."""
+    (secured.folder / "client-secret").write_text(SECRET)
+    answer = {"access_token": unsigned_token(ADMIN, 600), "token_type": "Bearer", "expires_in": 600}
+    with token_server((200, answer), tls=secured.folder / "broker-both.pem") as server:
+        security: dict[str, object] = {
+            "kafka_protocol": "sasl_plaintext", "kafka_mechanism": "OAUTHBEARER", "kafka_token_url": server.url,
+            "kafka_client_id": CLIENT, "kafka_client_secret_file": secured.folder / "client-secret",
+        }  # fmt: skip
+        trusting = {**security, "kafka_token_ca_file": secured.folder / "ca.pem"}
+        assert works(settings(secured, "TOKEN", **trusting))
+        assert len(server.asked) == 1
+        with pytest.raises(LogError, match="is not trusted"):
+            KafkaLog(settings(secured, "TOKEN", **security))
+        assert len(server.asked) == 1
+    assert works(settings(secured, "TOKEN", **trusting)), "the token is good without its endpoint"
 
 
 def test_a_missing_secret_is_named(secured: Secured) -> None:
