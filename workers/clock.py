@@ -34,6 +34,15 @@ def milliseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MILLISECOND
 
 
+def moment(ms: int) -> datetime:
+    """The moment of whole Unix milliseconds.
+
+    >>> moment(1000).isoformat()
+    '1970-01-01T00:00:01+00:00'
+    """
+    return _EPOCH + ms * _MILLISECOND
+
+
 class Verdict(StrEnum):
     """What a clock says of a record."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,7 @@ from schemas.codec import decode, encode
 from schemas.episodes import Episode
 from schemas.events import Status, ToolExecution
 from schemas.settings import Settings
-from schemas.signals import DriftSignal
+from schemas.signals import DriftSignal, RegimeSignal
 from schemas.topics import EPISODES_RECORDED, SIGNALS_RAISED
 from tests.support.events import swap
 from workers import signals
@@ -43,6 +44,12 @@ def drifting(n: int = 300, seed: int = 1, at: int = 150, **fields: object) -> li
     return [episode(i, rng.gauss(30, 5) + 40 * (i >= at), **fields) for i in range(n)]  # type: ignore[arg-type]
 
 
+def cycling(n: int = 400, every: int = 100) -> list[Episode]:
+    """Costs that go up and down: four regimes' worth, ten minutes apart."""
+    rng = random.Random(3)
+    return [episode(i, rng.gauss(30, 5) + 40 * (i // every % 2)) for i in range(n)]
+
+
 def deliveries(episodes: Sequence[Episode], first: int = 0) -> list[Delivery]:
     return [Delivery(Position(EPISODES_RECORDED.name, 0, first + i), one.key.encode(), one, 0) for i, one in enumerate(episodes)]
 
@@ -53,6 +60,14 @@ def fold(stage: SignalsStage, episodes: Sequence[Episode], size: int = 64) -> tu
     return [emission for outcome in outcomes for emission in outcome.emissions], outcomes
 
 
+def alarms(emissions: Sequence[Emission]) -> list[Emission]:
+    return [emission for emission in emissions if isinstance(emission.message, DriftSignal)]
+
+
+def changes(emissions: Sequence[Emission]) -> list[RegimeSignal]:
+    return [emission.message for emission in emissions if isinstance(emission.message, RegimeSignal)]
+
+
 def test_it_is_a_stateful_stage() -> None:
     stage = SignalsStage(0, SETTINGS)
     assert isinstance(stage, StatefulStage)
@@ -61,7 +76,7 @@ def test_it_is_a_stateful_stage() -> None:
 
 def test_a_drift_is_one_signal_with_everything_in_it() -> None:
     emissions, outcomes = fold(SignalsStage(0, SETTINGS), drifting())
-    (emission,) = emissions
+    (emission,) = alarms(emissions)
     signal = emission.message
     assert isinstance(signal, DriftSignal)
     assert (signal.level, signal.key, signal.metric) == ("pair", "swap:1:a", "cost_bps")
@@ -79,7 +94,7 @@ def test_a_drift_is_one_signal_with_everything_in_it() -> None:
 @settings(max_examples=8)
 @given(st.integers(1, 120), st.integers(0, 300), st.integers(0, 5))
 def test_batches_restarts_and_where_they_fall_change_nothing(size: int, place: int, seed: int) -> None:
-    episodes = [one for pair in zip(drifting(seed=seed), drifting(seed=seed + 50, key="b", at=200), strict=True) for one in pair]
+    episodes = [one for pair in zip(cycling(300, 60), drifting(seed=seed + 50, key="b", at=200), strict=True) for one in pair]
     whole = SignalsStage(0, SETTINGS)
     expected, _ = fold(whole, episodes)
     first = SignalsStage(0, SETTINGS)
@@ -125,7 +140,35 @@ def test_paper_trades_do_not_move_the_real_market() -> None:
     mixed = sorted([*real, *paper], key=lambda one: one.ts)
     assert fold(SignalsStage(0, SETTINGS), mixed)[0] == []
     emissions, _ = fold(SignalsStage(0, SETTINGS), drifting(simulated=True))
-    assert [emission.message.simulated for emission in emissions] == [True]  # type: ignore[attr-defined]
+    assert {emission.message.simulated for emission in emissions} == {True}  # type: ignore[attr-defined]
+    assert len(alarms(emissions)) == 1
+
+
+def test_a_change_of_regime_is_one_signal_with_everything_in_it() -> None:
+    emissions, outcomes = fold(SignalsStage(0, SETTINGS), cycling())
+    raised = changes(emissions)
+    assert [(one.previous, one.regime) for one in raised] == [(None, "turbulent"), ("turbulent", "calm"), ("calm", "turbulent")]
+    assert [(one.since - START) // timedelta(minutes=10) // 5 * 5 for one in raised[1:]] == [200, 300]
+    assert sum(outcome.counts["regime_changes"] for outcome in outcomes) == len(raised)
+    last = raised[-1]
+    assert (last.level, last.key, last.metric, last.stream) == ("pair", "swap:1:a", "cost_bps", "regime:swap:1:a:cost_bps")
+    assert last.since < last.ts < last.since + timedelta(hours=1)
+    assert last.probability >= 0.8
+    assert [state.name for state in last.model.states] == ["calm", "turbulent"]
+    assert [state.typical for state in last.model.states] == pytest.approx([30, 70], abs=3)
+    assert decode("signal", encode(last)) == last
+    (emission,) = [emission for emission in emissions if emission.message == last]
+    assert (emission.key, emission.message_id, emission.ts_ms) == (last.stream, last.id, int(last.ts.timestamp() * 1000))
+
+
+def test_each_change_goes_on_from_the_one_before_and_time_never_goes_back() -> None:
+    rng = random.Random(5)
+    shuffled = sorted(cycling(), key=lambda one: one.ts + timedelta(minutes=rng.uniform(0, 12)))
+    raised = changes(fold(SignalsStage(0, SETTINGS), shuffled)[0])
+    assert len(raised) >= 3
+    for before, after in pairwise(raised):
+        assert after.previous == before.regime
+        assert before.since < before.ts < after.since < after.ts
 
 
 def test_keys_beyond_the_bound_forget_the_one_that_spoke_longest_ago(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +185,7 @@ def test_a_state_that_is_not_ours_is_refused_and_changes_nothing() -> None:
     fold(stage, drifting(80))
     state = stage.snapshot()
     other = SignalsStage(0, Settings(data_dir="unused", drift_delta=0.2))
-    for bad in (b"", b"[]", b"{}", b"\xff", state[:-10], state.replace(b'"format":1', b'"format":2'), other.snapshot()):
+    for bad in (b"", b"[]", b"{}", b"\xff", state[:-10], state.replace(b'"format":2', b'"format":1'), other.snapshot()):
         with pytest.raises(ValueError, match="not a snapshot of the signals stage"):
             stage.restore(bad)
     assert stage.snapshot() == state

