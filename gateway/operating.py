@@ -111,6 +111,11 @@ class Operating(Writing):
         )  # fmt: skip
         return dedup.judge(text, key, [Candidate(kept, float(one @ second))])
 
+    def note_events(self, caller: Caller) -> dict[str, int]:
+        """How often each thing became of a note: new, reinforced, updated, …"""
+        caller.need(Tier.READ)
+        return self._insights.note_verdicts()
+
     # --- learned ranking
 
     def ranker(self, caller: Caller) -> RankerState:

@@ -9,9 +9,6 @@ import click
 from gateway.cli.output import json_option, plain_errors, print_json, print_table
 from gateway.cli.writes import WAIT_S, found, operator, write
 
-DECAY = Decimal("-0.20")
-BOOST = Decimal("0.05")
-
 
 @click.group()
 def confidence() -> None:
@@ -89,24 +86,26 @@ def set_confidence(arguments: dict[str, str | None], insight_id: str, value: flo
 
 @confidence.command()
 @click.argument("insight_id")
+@click.option("--by", type=click.FloatRange(0, 1, min_open=True), default=0.20, show_default=True, help="How much.")
 @click.option("--reason", default="decayed by the operator", show_default=True)
 @json_option
 @click.pass_obj
 @plain_errors
-def decay(arguments: dict[str, str | None], insight_id: str, reason: str, as_json: bool) -> None:
-    """Take 0.20 off an insight's confidence."""
-    _move(arguments, insight_id, DECAY, reason, as_json)
+def decay(arguments: dict[str, str | None], insight_id: str, by: float, reason: str, as_json: bool) -> None:
+    """Take something off an insight's confidence."""
+    _move(arguments, insight_id, -Decimal(str(by)), reason, as_json)
 
 
 @confidence.command()
 @click.argument("insight_id")
+@click.option("--by", type=click.FloatRange(0, 1, min_open=True), default=0.05, show_default=True, help="How much.")
 @click.option("--reason", default="boosted by the operator", show_default=True)
 @json_option
 @click.pass_obj
 @plain_errors
-def boost(arguments: dict[str, str | None], insight_id: str, reason: str, as_json: bool) -> None:
-    """Add 0.05 to an insight's confidence."""
-    _move(arguments, insight_id, BOOST, reason, as_json)
+def boost(arguments: dict[str, str | None], insight_id: str, by: float, reason: str, as_json: bool) -> None:
+    """Add something to an insight's confidence."""
+    _move(arguments, insight_id, Decimal(str(by)), reason, as_json)
 
 
 def _move(arguments: dict[str, str | None], insight_id: str, delta: Decimal, reason: str, as_json: bool) -> None:

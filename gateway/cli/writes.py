@@ -31,9 +31,14 @@ def operator(arguments: dict[str, str | None], *, writing: bool) -> Iterator[tup
 
 
 def write(
-    arguments: dict[str, str | None], as_json: bool, work: Callable[[BrainService, Caller, str], WriteView], done: str
+    arguments: dict[str, str | None],
+    as_json: bool,
+    work: Callable[[BrainService, Caller, str], WriteView],
+    done: str,
+    *,
+    names: bool = True,
 ) -> None:
-    """Send a write, wait until it is applied, and say so; exit code 1 when it is refused."""
+    """Send a write, wait until it is applied, and say so; exit code 1 when it is refused. ``names``: also the insight concerned."""
     with operator(arguments, writing=True) as (service, who):
         told = work(service, who, str(uuid.uuid4()))
     if told.state == "refused":
@@ -42,6 +47,8 @@ def write(
         print_json(told.model_dump(mode="json"))
     elif told.state == "pending":
         click.echo("it is in the log, and not applied yet: see defi-brain status", err=True)
+    elif not names:
+        click.echo(done)
     else:
         confidence = "" if told.confidence is None else f", confidence {told.confidence:.2f}"
         click.echo(f"{done}: {told.insight_id}{confidence}")

@@ -21,7 +21,7 @@ from stores.sqlite.ranking import Mark, Trail, marks, progress, trails, uses_in_
 from stores.sqlite.rows import HISTORY, HistoryEntry, Place, from_microseconds, history_of
 from stores.sqlite.text import folded
 from stores.sqlite.tunings import Tuned, tuned
-from stores.sqlite.uses import NoteVerdict, Tally, UseCount, handed_to, page_of_uses, tallies, use_counts, verdict_on
+from stores.sqlite.uses import NoteVerdict, Tally, UseCount, handed_to, page_of_uses, tallies, use_counts, verdict_counts, verdict_on
 
 Item = TypeVar("Item")
 
@@ -110,6 +110,10 @@ class Inquiries:
         """Where the operation of this id was first seen; None where none was."""
         rows = self._connection.execute("SELECT topic, partition, position FROM processed WHERE op_id = ?", (op_id,))
         return (rows[0][0], rows[0][1], rows[0][2]) if rows else None
+
+    def note_verdicts(self) -> dict[str, int]:
+        """How often each thing became of a note, by event."""
+        return verdict_counts(self._connection)
 
     def note_verdict(self, op_id: str) -> NoteVerdict | None:
         """What became of a note, by its operation."""

@@ -116,6 +116,11 @@ def put_verdicts(connection: Connection, verdicts: Sequence[NoteVerdict]) -> Non
     )
 
 
+def verdict_counts(connection: Connection) -> dict[str, int]:
+    """How often each thing became of a note, by event."""
+    return dict(connection.execute("SELECT event, count(*) FROM verdicts GROUP BY event ORDER BY event"))
+
+
 def verdict_on(connection: Connection, op_id: str) -> NoteVerdict | None:
     """The verdict on a note, by its operation; None while there is none."""
     rows = connection.execute("SELECT op_id, event, insight_id, other_id, similarity, why FROM verdicts WHERE op_id = ?", (op_id,))
