@@ -294,4 +294,46 @@ _STANDINGS = Migration(
     ("CREATE TABLE standings (key TEXT PRIMARY KEY, ts_us INTEGER NOT NULL, json TEXT NOT NULL) STRICT, WITHOUT ROWID",),
 )
 
-MIGRATIONS = (_INSIGHTS, _VECTORS, _OPERATIONS, _SIGNALS, _WRITER, _STATEMENTS, _TUNINGS, _LINKS, _LIFE, _STANDINGS)
+_PLACES = Migration(
+    11,
+    "applied operations by place, so that what changed since one is found at once",
+    ("CREATE INDEX processed_by_place ON processed (topic, partition, position)",),
+)
+
+_REGIMES = Migration(
+    12,
+    "regimes and the models that tell them",
+    (
+        "CREATE TABLE regime_models (id TEXT PRIMARY KEY, json TEXT NOT NULL) STRICT, WITHOUT ROWID",
+        # A regime of a key, real or simulated, begins at from_us; that was known at known_us. It lasts until the next one begins.
+        """
+        CREATE TABLE regimes (
+            signal_id TEXT PRIMARY KEY,
+            key TEXT NOT NULL,
+            simulated INTEGER NOT NULL,
+            metric TEXT NOT NULL,
+            regime TEXT NOT NULL,
+            from_us INTEGER NOT NULL,
+            known_us INTEGER NOT NULL,
+            probability REAL NOT NULL,
+            model_id TEXT NOT NULL REFERENCES regime_models (id)
+        ) STRICT, WITHOUT ROWID
+        """,
+        "CREATE INDEX regimes_by_key ON regimes (key, simulated, from_us, known_us, signal_id)",
+    ),
+)
+
+MIGRATIONS = (
+    _INSIGHTS,
+    _VECTORS,
+    _OPERATIONS,
+    _SIGNALS,
+    _WRITER,
+    _STATEMENTS,
+    _TUNINGS,
+    _LINKS,
+    _LIFE,
+    _STANDINGS,
+    _PLACES,
+    _REGIMES,
+)
