@@ -30,7 +30,8 @@ class ModelSaid(Contract):
 
     ``subject`` is the record key or the insight that it was about. ``prompt`` names the versioned prompt, ``prompt_sha256`` its
     text. ``asked`` is what was sent, ``raw`` what came back, unchanged but for its length. ``look`` counts the questions for claims
-    about this subject: it decides how much of the error rate the proposals may spend (``alpha``). ``ts`` is when it was asked.
+    about this subject: it decides how much of the error rate the proposals may spend (``alpha``); ``rows`` are the subject's
+    episodes at that time. ``ts`` is when it was asked.
     """
 
     wire_name: ClassVar[str] = "model-said"
@@ -50,6 +51,7 @@ class ModelSaid(Contract):
     prompt_tokens: int = Field(default=0, ge=0)
     completion_tokens: int = Field(default=0, ge=0)
     look: int = Field(default=0, ge=0)
+    rows: int = Field(default=0, ge=0)
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.0
     judgements: tuple[Judgement, ...] = Field(default=(), max_length=64)
     dry_run: bool = False

@@ -11,6 +11,7 @@ Scores of text are BM25 with each segment's own word counts; segments are large 
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -164,6 +165,20 @@ class EpisodeStore:
     def facets(self, wanted: EpisodeFilter = _ANY) -> dict[str, dict[str, int]]:
         """How many of the wanted episodes each tool, chain, pair, action and status has, the most frequent first."""
         return facets(self._segments(), wanted)
+
+    def keys(self) -> dict[str, int]:
+        """How many episodes that may teach each record key has, the most first."""
+        counts: Counter[str] = Counter()
+        for segment in self._segments():
+            counts.update(segment.counted(expression(_ANY), ("key",))["key"])
+        return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+    def of_key(self, key: str, limit: int) -> list[Episode]:
+        """The latest episodes of a record key that may teach, at most ``limit``, in the order of (time, id)."""
+        where = expression(EpisodeFilter(key=key))
+        found = (row for segment in self._segments() for row in segment.ordered(where, ("id", "ts", *WHOLE), limit))
+        newest = heapq.nsmallest(limit, found, key=lambda row: (-row["ts"].timestamp(), row["id"]))
+        return [to_episode(row) for row in sorted(newest, key=lambda row: (row["ts"], row["id"]))]
 
     def search_text(self, text: str, wanted: EpisodeFilter = _ANY, *, limit: int = 10) -> list[Hit]:
         """The best by BM25 over sentences and reflections. Any text is a valid query; one without words finds nothing.
