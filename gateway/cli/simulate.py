@@ -1,13 +1,19 @@
-"""``simulate``: a market with planted effects, as a file of tool executions."""
+"""``simulate``: a market with planted effects, as tool executions; or agents that trade on a simulated street."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import click
 
 from gateway.cli.output import Progress, json_option, plain_errors, print_json
 from gateway.settings import load_settings
+from schemas.settings import Settings
+
+AGENTS = ("plain", "remembering", "both")
+KINDS = ("calm", "drifting", "cycling", "misleading")
 
 
 @click.command()
@@ -17,6 +23,11 @@ from gateway.settings import load_settings
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the events to this file instead of stdout.")
 @click.option("--publish", is_flag=True, help="Publish the events on the log (--broker) instead of writing them out.")
 @click.option("--no-effects", is_flag=True, help="Plant nothing: whatever is found in this market is wrong.")
+@click.option(
+    "--agent", type=click.Choice(AGENTS), help="Let an agent trade, with or without the memory's advice, and say at what cost."
+)
+@click.option("--market", type=click.Choice(KINDS), default="calm", show_default=True, help="With --agent: the kind of market.")
+@click.option("--orders", type=click.IntRange(1, 100_000), default=3_000, show_default=True, help="With --agent: how many orders.")
 @json_option
 @click.pass_obj
 @plain_errors
@@ -28,10 +39,21 @@ def simulate(
     out: Path | None,
     publish: bool,
     no_effects: bool,
+    agent: str | None,
+    market: str,
+    orders: int,
     as_json: bool,
 ) -> None:
-    """Write a SIMULATED market's tool executions as JSON lines, or publish them; the truth file lists its planted effects."""
-    from streams.sources.market import simulate as market
+    """Write a SIMULATED market's tool executions as JSON lines, or publish them; the truth file lists its planted effects.
+
+    With --agent, trade on a SIMULATED street instead and say what it cost.
+    """
+    if agent is not None:
+        if truth is not None or out is not None or publish or no_effects:
+            raise click.UsageError("--truth, --out, --publish and --no-effects belong to a market's events, not to --agent")
+        _trade(agent, market, seed, orders, load_settings(**arguments), as_json)
+        return
+    from streams.sources.market import simulate as events_of
     from streams.sources.market import truth_of
 
     if publish and out is not None:
@@ -39,7 +61,7 @@ def simulate(
     if as_json and out is None and not publish:
         raise click.UsageError("--json prints a summary, so the events need --out FILE or --publish")
     progress = Progress()
-    made = market(seed, events, effects=not no_effects)
+    made = events_of(seed, events, effects=not no_effects)
     if publish:
         from gateway.ingest import publish_items
         from gateway.kafka import open_any_log
@@ -57,3 +79,32 @@ def simulate(
     if as_json:
         written = {"out": str(out) if out else None, "published": publish, "truth": str(truth) if truth else None}
         print_json({"simulated": True, "seed": seed, "events": events, **written})
+
+
+def _trade(agent: str, market: str, seed: int, orders: int, settings: Settings, as_json: bool) -> None:
+    from gateway.loop import plain_costs, run
+
+    told: dict[str, Any] = {"simulated": True, "market": market, "seed": seed, "orders": orders}
+    if agent == "plain":
+        told["plain_bps"] = round(fmean(plain_costs(market, seed, orders, settings)), 3)
+    else:
+        result = run(market, seed, orders, settings)
+        told["remembering_bps"] = round(fmean(result.remembering), 3)
+        told |= {"followed": dict(result.followed), "stopped": dict(result.trips), "tried": result.tried}
+        told |= {"operations": dict(result.operations), "drift_alarms": result.alarms, "turns": result.turns}
+        if agent == "both":
+            told |= {"plain_bps": round(fmean(result.plain), 3), "difference_bps": round(result.difference, 3)}
+    if as_json:
+        print_json(told)
+        return
+    click.echo(f"simulated {market} market, seed {seed}, {orders} orders; basis points an order, all costs included")
+    for name, words in (("plain_bps", "plain"), ("remembering_bps", "remembering"), ("difference_bps", "difference")):
+        if name in told:
+            click.echo(f"{words:<12} {told[name]:>8.2f}")
+    if agent != "plain":
+        for name in ("followed", "stopped", "operations"):
+            click.echo(f"{name:<12} {_counts(told[name])}")
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "never"

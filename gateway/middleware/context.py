@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.middleware.advice import Advice, Soft, advise
+from gateway.middleware.choice import Choice, Option, choose
 from gateway.protection import BreakersView
 from gateway.quoting import quoted, reads_like_an_instruction
 from schemas.episodes import FeatureCell
@@ -76,6 +77,12 @@ class MemoryContext:
         advice = advise(soft, self.insights, self.features)
         self.mark_used(*advice.because)
         return advice
+
+    def choose(self, options: Sequence[Option], worth: Mapping[str, float], *, least_gain: float = 0.0) -> Choice:
+        """One of the caller's options, the first unless insights favour another; see :func:`gateway.middleware.choice.choose`."""
+        choice = choose(options, worth, self.insights, self.features, least_gain=least_gain)
+        self.mark_used(*choice.because)
+        return choice
 
     def record(self, **fields: object) -> None:
         """Add to the execution that will be published: amounts, tokens, gas, whatever its contract holds."""
