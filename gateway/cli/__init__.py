@@ -6,6 +6,7 @@ import click
 
 from gateway.cli import (
     breakers,
+    backup,
     briefing,
     confidence,
     dedup,
@@ -58,6 +59,8 @@ for command in (
     health.fingerprint,
     health.rebuild,
     health.doctor,
+    backup.backup,
+    backup.restore,
     dlq.dlq,
     kafka.topics,
     kafka.worker,

@@ -140,6 +140,11 @@ class KeyStore:
         """Whether there is a key of this id that has not been revoked; for who was verified before."""
         return bool(self._connection.execute("SELECT 1 FROM keys WHERE id = ? AND revoked IS NULL", (key_id,)))
 
+    def copy_to(self, target: Path) -> None:
+        """A copy of the keys as they are now, in a new file that only its owner can read."""
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        self._connection.execute("VACUUM INTO ?", (str(target),))
+
 
 def _text(random: bytes) -> str:
     return base64.urlsafe_b64encode(random).decode().rstrip("=")
