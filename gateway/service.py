@@ -18,6 +18,7 @@ from gateway.errors import Gone, NotFound
 from gateway.keys import Caller, Tier
 from gateway.operating import Operating
 from gateway.protection import Protecting
+from gateway.standing import Standing, standings
 from gateway.views import BriefingView, StatsView
 from gateway.writing import Log
 from schemas.claims import Category
@@ -135,6 +136,11 @@ class BrainService(Browsing, Protecting, Operating):
         page = self._insights.list(where, order=order, limit=limit, cursor=cursor)
         self._handed.note(caller.author, [one.id for one in page.items if one.note is not None])
         return page
+
+    def standings(self, caller: Caller, insights: Sequence[Insight]) -> dict[str, Standing]:
+        """How each of the insights stands, by id: how decisions ended that used it, whether it is doubted, its channels."""
+        caller.need(Tier.READ)
+        return standings(self._insights, insights)
 
     def insight(self, caller: Caller, insight_id: str) -> Insight:
         """One insight.

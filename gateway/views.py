@@ -8,10 +8,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.quoting import reads_like_an_instruction
+from gateway.standing import Standing
 from schemas.insights import Insight
 from schemas.types import iso
 from stores.recall.result import RecallHit
 from stores.sqlite import HistoryEntry
+from workers.channels import channels
 
 
 class View(BaseModel):
@@ -71,6 +73,13 @@ class InsightView(View):
     upvotes: int = 0
     downvotes: int = 0
     edits: int = 0
+    helpful: int = Field(0, description="decisions that used it and ended well; counted apart from its revisions")
+    harmful: int = Field(0, description="decisions that used it and ended badly")
+    channels: dict[str, float] | None = Field(
+        None, description="what the evidence alone says: pessimistic, median and optimistic confidence (docs/insights.md)"
+    )
+    reexamined_since: str | None = Field(None, description="the first drift alarm about it since its last vote or edit")
+    archived: dict[str, Any] | None = Field(None, description="why and since when it is out of context, and what took its place")
     claim: dict[str, Any] | None = None
     evidence: dict[str, Any] | None = None
     latest: dict[str, Any] | None = None
@@ -89,6 +98,8 @@ class HistoryView(View):
     reason: str
     confidence_before: float | None
     confidence_after: float
+    text: str | None = Field(None, description="the words that it gave the insight, where it gave any")
+    evidence: dict[str, Any] | None = Field(None, description="what it rested on")
 
 
 class PageView(View):
@@ -106,7 +117,9 @@ class WriteView(View):
     state: Literal["pending", "applied", "refused"]
     duplicate: bool = Field(False, description="this request id was here before; nothing was written again")
     insight_id: str | None = None
-    event: str | None = Field(None, description="of a note: new, reinforced, updated, superseded, replaced, echo, known")
+    event: str | None = Field(
+        None, description="of a note: new, reinforced, updated, superseded, replaced, echo, known, supported, contested"
+    )
     confidence: float | None = None
     reason: str | None = Field(None, description="why it was refused, as a stable code")
     detail: str | None = None
@@ -137,9 +150,11 @@ class StatsView(View):
     pipeline: Literal["here", "elsewhere", "stopped", "failed"]
 
 
-def insight_view(insight: Insight) -> InsightView:
-    """An insight for callers."""
-    plain = insight.model_dump(mode="json", include={"claim", "evidence", "latest", "directive", "note"}, exclude_none=True)
+def insight_view(insight: Insight, standing: Standing | None = None) -> InsightView:
+    """An insight for callers. Without its standing, how it was used and whether it is doubted is left out."""
+    shown = {"claim", "evidence", "latest", "directive", "note", "archived"}
+    plain = insight.model_dump(mode="json", include=shown, exclude_none=True)
+    found = standing.channels if standing else channels(insight)
     return InsightView(
         id=insight.id,
         text=insight.text,
@@ -157,6 +172,10 @@ def insight_view(insight: Insight) -> InsightView:
         upvotes=insight.upvotes,
         downvotes=insight.downvotes,
         edits=insight.edits,
+        helpful=standing.tally.helpful if standing else 0,
+        harmful=standing.tally.harmful if standing else 0,
+        channels=found.to_plain() if found else None,
+        reexamined_since=timed(standing.reexamined_since) if standing else None,
         suspicious=reads_like_an_instruction(insight.text),
         **plain,
     )
@@ -172,6 +191,8 @@ def history_view(entry: HistoryEntry) -> HistoryView:
         reason=entry.reason,
         confidence_before=None if entry.confidence_before is None else float(entry.confidence_before),
         confidence_after=float(entry.confidence_after),
+        text=entry.text,
+        evidence=None if entry.evidence is None else entry.evidence.model_dump(mode="json"),
     )
 
 

@@ -183,7 +183,9 @@ def _insights(
     wanted = tuple(categories or LEARNED)
     if query is None:
         filters = InsightFilter(categories=wanted, min_confidence=min_confidence, tool=tool, chain=chain, pair=pair)
-        return InsightsResult(insights=tuple(insight_view(one) for one in service.insights(who, filters, limit=limit or 10).items))
+        listed = service.insights(who, filters, limit=limit or 10).items
+        stand = service.standings(who, listed)
+        return InsightsResult(insights=tuple(insight_view(one, stand[one.id]) for one in listed))
     only = RecallFilters(
         kinds=frozenset({Kind.INSIGHT}),
         categories=frozenset(wanted),
@@ -193,8 +195,10 @@ def _insights(
         pair=pair,
     )
     found = service.recall(who, query, only, limit)
+    learned = [service.insight(who, hit.id) for hit in found.result.hits]
+    stand = service.standings(who, learned)
     return InsightsResult(
-        insights=tuple(insight_view(service.insight(who, hit.id)) for hit in found.result.hits),
+        insights=tuple(insight_view(one, stand[one.id]) for one in learned),
         recall_id=found.recall_id,
         grade=found.result.grade.value,
     )
@@ -208,7 +212,7 @@ def _reading(server: MCPServer[Any], face: Face) -> None:
         def work(who: Caller) -> MemoryResult:
             found = face.service.memory(who, memory_id)
             if isinstance(found, Insight):
-                return MemoryResult(kind="insight", insight=insight_view(found))
+                return MemoryResult(kind="insight", insight=insight_view(found, face.service.standings(who, [found])[found.id]))
             return MemoryResult(kind="episode", episode=dict(episode_plain(found)))
 
         return await face.ask(work)

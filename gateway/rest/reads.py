@@ -139,11 +139,15 @@ def insights(
     pair: Some = None,
     metric: Some = None,
     include_simulated: bool = True,
+    problematic: bool = False,
     order: Order = Order.CONFIDENCE,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """A page of insights, notes and directives, the surest or the latest first. Keyset paging: go on with the cursor."""
+    """A page of insights, notes and directives, the surest or the latest first. Keyset paging: go on with the cursor.
+
+    ``problematic`` asks for those after which decisions ended badly at least as often as well.
+    """
     where = InsightFilter(
         categories=tuple(category or ()),
         min_confidence=min_confidence,
@@ -154,16 +158,19 @@ def insights(
         pair=pair,
         metric=metric,
         include_simulated=include_simulated,
+        problematic=problematic,
     )
     page = service_of(request).insights(caller, where, order=order, limit=limit, cursor=cursor)
-    return conditional(request, PageView(items=tuple(insight_view(one) for one in page.items), cursor=page.cursor))
+    stand = service_of(request).standings(caller, page.items)
+    return conditional(request, PageView(items=tuple(insight_view(one, stand[one.id]) for one in page.items), cursor=page.cursor))
 
 
 @router.get("/insights/{insight_id}", response_model=InsightView, responses=documented(404, 410) | NOT_MODIFIED)
 def insight(request: Request, caller: Reader, insight_id: Id) -> Response:
-    """One insight. Its ETag is its revision."""
+    """One insight. Its ETag is its revision, with how it stands where there is something to say of that."""
     found = service_of(request).insight(caller, insight_id)
-    return conditional(request, insight_view(found), str(found.revision))
+    stands = service_of(request).standings(caller, [found])[found.id]
+    return conditional(request, insight_view(found, stands), stands.tag(found))
 
 
 @router.get("/insights/{insight_id}/history", response_model=HistoriesView, responses=documented(404) | NOT_MODIFIED)

@@ -38,7 +38,7 @@ class InsightFilter:
 
     ``status`` None means active and archived; what was forgotten comes only when it is asked for. Times are of the last
     validation, from (inclusive) and until (exclusive).
-    ``include_simulated`` False hides what a simulated market taught.
+    ``include_simulated`` False hides what a simulated market taught. ``problematic`` asks for what harmed as often as it helped.
     """
 
     categories: tuple[Category, ...] = ()
@@ -50,6 +50,7 @@ class InsightFilter:
     pair: str | None = None
     metric: str | None = None
     include_simulated: bool = True
+    problematic: bool = False
     validated_from: datetime | None = None
     validated_until: datetime | None = None
 
@@ -69,12 +70,19 @@ class InsightFilter:
             "pair": self.pair,
             "metric": self.metric,
             "simulated": None if self.include_simulated else 0,
+            "problematic": 1 if self.problematic else None,
             "from_us": None if self.validated_from is None else microseconds(self.validated_from),
             "until_us": None if self.validated_until is None else microseconds(self.validated_until),
         }
 
 
-INSIGHT_WHERE = """
+TALLIES = """
+    SELECT coalesce(into_id, memory_id) AS root, sum(ended = 'success') AS helpful, sum(ended = 'failure') AS harmful
+    FROM outcomes LEFT JOIN merged ON insight_id = memory_id
+"""
+"""How decisions ended that used each memory. What was merged counts for what it was merged into; ``merged`` never chains."""
+
+INSIGHT_WHERE = f"""
     (:categories IS NULL OR category IN (SELECT value FROM json_each(:categories)))
     AND (:min_ppm IS NULL OR confidence_ppm >= :min_ppm)
     AND CASE WHEN :status IS NULL THEN status <> 'forgotten' ELSE status = :status END
@@ -84,9 +92,10 @@ INSIGHT_WHERE = """
     AND (:pair IS NULL OR pair = :pair)
     AND (:metric IS NULL OR metric = :metric)
     AND (:simulated IS NULL OR simulated = :simulated)
+    AND (:problematic IS NULL OR id IN (SELECT root FROM ({TALLIES} GROUP BY root) WHERE harmful >= helpful AND helpful > 0))
     AND (:from_us IS NULL OR validated_us >= :from_us)
     AND (:until_us IS NULL OR validated_us < :until_us)
-"""
+"""  # noqa: S608 - constants
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import orjson
 
 from schemas.usage import MemoryUsed
 from stores.sqlite.connection import Connection
-from stores.sqlite.filters import from_cursor, microseconds, page_size, to_cursor
+from stores.sqlite.filters import TALLIES, from_cursor, microseconds, page_size, to_cursor
 from stores.sqlite.rows import Place, from_microseconds
 
 
@@ -80,15 +80,8 @@ def put_uses(connection: Connection, uses: Sequence[tuple[MemoryUsed, Place]]) -
             )
 
 
-# What was merged counts for what it was merged into. ``merged`` never chains: see put_merged.
-_TALLIES = """
-    SELECT coalesce(into_id, memory_id) AS root, sum(ended = 'success') AS helpful, sum(ended = 'failure') AS harmful
-    FROM outcomes LEFT JOIN merged ON insight_id = memory_id
-"""
-PROBLEMATIC = f"SELECT root FROM ({_TALLIES} GROUP BY root) WHERE harmful >= helpful AND helpful > 0"  # noqa: S608
-"""The ids of problematic memories, as a subquery."""
 _TALLIES_OF = f"""
-    {_TALLIES} WHERE memory_id IN (SELECT value FROM json_each(:ids))
+    {TALLIES} WHERE memory_id IN (SELECT value FROM json_each(:ids))
         OR memory_id IN (SELECT insight_id FROM merged WHERE into_id IN (SELECT value FROM json_each(:ids)))
     GROUP BY root
 """  # noqa: S608 - constants
@@ -177,7 +170,7 @@ def use_lines(connection: Connection) -> Iterator[dict[str, Any]]:
     while rows := connection.execute("SELECT use_id, json FROM uses WHERE use_id > ? ORDER BY use_id LIMIT 500", (last,)):
         yield from ({"use": orjson.loads(row[1])} for row in rows)
         last = rows[-1][0]
-    for row in connection.execute(f"{_TALLIES} GROUP BY root ORDER BY root"):
+    for row in connection.execute(f"{TALLIES} GROUP BY root ORDER BY root"):
         yield {"tally": list(row)}
     last = ""
     while rows := connection.execute(
