@@ -67,6 +67,9 @@ class Settings(BaseSettings):
     llm_every_s: float = Field(3600.0, ge=1, description="seconds between two rounds of proposals by up")
     llm_fdr: float = Field(0.02, gt=0, lt=1, description="false discovery rate of a model's claims, a key, beside fdr")
 
+    log_level: Literal["debug", "info", "warning", "error"] = Field("warning", description="least serious log line that is written")
+    log_format: Literal["text", "json"] = Field("text", description="log lines on stderr: text for people, json to be collected")
+
     # Metrics and health. The port has no authentication: leave it on loopback, or put something before it that has.
     metrics_port: int = Field(0, ge=0, le=65535, description="port of /metrics, /healthz and /readyz; 0: none (9464 is usual)")
     metrics_host: str = Field("127.0.0.1", min_length=1, description="address that the metrics port listens on")

@@ -65,8 +65,10 @@ def check_topics(arguments: dict[str, str | None], as_json: bool) -> None:
 def worker(arguments: dict[str, str | None], roles: tuple[str, ...], as_json: bool) -> None:
     """Run workers on Kafka until interrupted: one, several, or all of them in one process."""
     from gateway.kafka import require_kafka
+    from gateway.logs import configure
 
     settings = load_settings(**arguments)
+    configure(settings)
     require_kafka(settings, hint="on the embedded log `up` runs all stages in one process")
     run_and_tell(settings, ROLES if "all" in roles else roles, as_json)
 

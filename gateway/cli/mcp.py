@@ -42,8 +42,10 @@ def mcp(
     from gateway.brain import open_service
     from gateway.composition import layout
     from gateway.keys import Caller, KeyStore, Tier
+    from gateway.logs import configure
 
     settings = load_settings(**arguments)
+    configure(settings)
     if not http:
         from gateway.mcp.server import create_server
 

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 @plain_errors
 def up(arguments: dict[str, str | None], as_json: bool) -> None:
     """Run the pipeline until interrupted: records are taken as producers publish them. On Kafka: all workers in one process."""
+    from gateway.logs import configure
+
     settings = load_settings(**arguments)
+    configure(settings)
     if settings.on_kafka:
         from gateway.cli.kafka import ROLES, run_and_tell
 

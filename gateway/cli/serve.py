@@ -50,6 +50,7 @@ def serve(
     from gateway.brain import open_service
     from gateway.composition import layout
     from gateway.keys import KeyStore
+    from gateway.logs import configure
     from gateway.mcp.transport import http_server
     from gateway.pages.app import create_pages
     from gateway.pages.wiring import facts_of
@@ -57,6 +58,7 @@ def serve(
     from gateway.serving import bound, joined, run, url_of, with_lifespan_of
 
     settings = load_settings(**arguments)
+    configure(settings)
     limits = Limits(rate=rate, burst=burst, body_bytes=max_body)
     listener = bound(host, port, allow_remote=allow_remote)
     with listener, open_service(settings, pipeline=pipeline) as service, KeyStore(layout(settings).keys) as keys:
