@@ -14,13 +14,18 @@ _MARKS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("allowance", ("allowance", "transfer_from_failed", "transferfrom failed", "not approved", "permit", "stf")),
     ("gas", ("out of gas", "underpriced", "gas required exceeds", "intrinsic gas", "max fee per gas", "base fee")),
     ("nonce", ("nonce",)),
-    ("funds", ("insufficient funds", "insufficient balance", "exceeds balance", "insufficient_balance")),
+    ("funds", ("insufficient funds", "insufficient balance", "exceeds balance", "insufficient_balance", "balance is not enough",
+               "not enough balance")),
     ("liquidity", ("liquidity", "no route", "not enough depth")),
-    ("policy", ("limit exceeded", "spending cap", "allowlist", "allow-list", "not allowed", "policy", "breaker", "blocked")),
+    ("policy", ("limit exceeded", "spending cap", "allowlist", "allow-list", "not allowed", "policy", "breaker", "blocked",
+                "cannot be used")),
     ("paused", ("paused", "frozen", "emergency")),
     ("oracle", ("oracle", "stale price", "price feed")),
     ("transport", ("timeout", "timed out", "connection", "rate limit", "unavailable", "rpc")),
     ("transfer", ("transfer failed", "transfer_failed", "transferhelper")),
+    ("absent", ("not found", "not available", "not enough seats", "does not exist")),
+    ("arguments", ("does not add up", "invalid argument", "missing argument")),
+    ("unsolved", ("was not solved",)),
 )  # fmt: skip
 
 UNKNOWN = "unknown"
