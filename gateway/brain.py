@@ -11,10 +11,12 @@ from typing import cast
 
 from gateway.composition import Pipeline, layout, open_embedder, open_episodes, open_insights, open_log, open_pipeline
 from gateway.service import BrainService, PipelineState
+from gateway.upkeep import upkeep_beside
 from gateway.writing import Log
 from schemas.errors import BrainError
 from schemas.settings import Settings
 from stores.recall.recall import Recall
+from stores.recall.regimes import Regimes
 from stores.recall.sources import Embedder
 from stores.recall.stored import EpisodeSource, InsightSource
 from streams.kafka.log import KafkaLog
@@ -104,12 +106,15 @@ def open_service(settings: Settings, *, pipeline: bool = True, clock: Callable[[
             embedder = cast(Embedder, stack.enter_context(open_embedder(settings)))
         insights = stack.enter_context(open_insights(settings))
         episodes = stack.enter_context(open_episodes(settings)) if layout(settings).episodes.is_dir() else None
-        recall = Recall(EpisodeSource(episodes) if episodes else None, InsightSource(insights, embedder), embedder)
+        recall = Recall(
+            EpisodeSource(episodes) if episodes else None, InsightSource(insights, embedder), embedder, regimes=Regimes(insights)
+        )
         service = BrainService(
             log=log, insights=insights, episodes=episodes, recall=recall, embedder=embedder, clock=clock, pipeline=state
         )
         if pipeline:
             stack.callback(_Housekeeping(service, HOUSEKEEPING_S).stop)
+            stack.enter_context(upkeep_beside(settings, log, embedder))
         if settings.briefing:
             kept = service.keep_briefing(first_s=settings.briefing_first_s, every_s=settings.briefing_every_s)
             stack.callback(kept.stop)

@@ -18,9 +18,20 @@ _PREFIX = re.compile(r"[0-9a-f-]{1,36}\Z")
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """A record key, real or simulated executions of it, from a time until another (exclusive; None: for ever)."""
+
+    key: str
+    simulated: bool
+    since: datetime
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class EpisodeFilter:
     """Criteria that all must hold; None means any. ``since`` is included, ``until`` is not; both must have a zone.
 
+    ``spans`` are when markets were in the wanted ``regime``: an episode passes that lies in one of them, or was recorded with it.
     Retracted and pending episodes are left out unless asked for.
     """
 
@@ -32,6 +43,7 @@ class EpisodeFilter:
     status: Status | None = None
     failed: bool | None = None
     regime: str | None = None
+    spans: tuple[Span, ...] = ()
     simulated: bool | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -51,9 +63,11 @@ def expression(wanted: EpisodeFilter) -> Any:
     """
     from lancedb.expr import col, lit
 
-    equal = {name: getattr(wanted, name) for name in ("key", "tool", "chain", "pair", "failed", "regime", "simulated")}
+    equal = {name: getattr(wanted, name) for name in ("key", "tool", "chain", "pair", "failed", "simulated")}
     equal |= {name: str(value) for name in ("action", "status") if (value := getattr(wanted, name)) is not None}
     terms = [col(name) == lit(value) for name, value in equal.items() if value is not None]
+    if wanted.regime is not None:
+        terms.append(_any([col("regime") == lit(wanted.regime), *(_within(span) for span in wanted.spans)]))
     if wanted.since is not None:
         terms.append(col("ts") >= lit(_aware(wanted.since)))
     if wanted.until is not None:
@@ -65,6 +79,21 @@ def expression(wanted: EpisodeFilter) -> Any:
     if not wanted.pending and wanted.status is None:
         terms.append(col("status") != lit(str(Status.PENDING)))
     return reduce(lambda left, right: left & right, terms) if terms else None
+
+
+def _within(span: Span) -> Any:
+    from lancedb.expr import col, lit
+
+    inside = (col("key") == lit(span.key)) & (col("simulated") == lit(span.simulated)) & (col("ts") >= lit(_aware(span.since)))
+    return inside if span.until is None else inside & (col("ts") < lit(_aware(span.until)))
+
+
+def _any(terms: list[Any]) -> Any:
+    """One of them, as a balanced tree: hundreds of terms in a row are too deep for the engine's parser."""
+    if len(terms) == 1:
+        return terms[0]
+    half = len(terms) // 2
+    return _any(terms[:half]) | _any(terms[half:])
 
 
 def with_ids(ids: list[str]) -> Any:

@@ -9,6 +9,7 @@ from decimal import Decimal
 from schemas.claims import Category
 from stores.recall.errors import BadRecall
 from stores.recall.memories import Kind, Memory
+from stores.recall.regimes import fits
 
 EVERY_KIND = frozenset(Kind)
 
@@ -19,8 +20,8 @@ class RecallFilters:
 
     ``pair`` is the market's identity, as in the record key. Times are event times (an insight's: its last validation), from
     ``since`` (inclusive) until ``until`` (exclusive). ``categories`` are of insights, so an episode does not pass them;
-    ``min_confidence`` is about beliefs, and an episode, which is a fact, passes it. ``regime`` is an episode's; an insight
-    passes unless its claim is bound to another regime.
+    ``min_confidence`` is about beliefs, and an episode, which is a fact, passes it. ``regime`` is that of an episode, or one of
+    those that an insight's evidence is from; an insight of which that is not known passes (``stores/recall/regimes.py``).
     """
 
     kinds: frozenset[Kind] = EVERY_KIND
@@ -55,17 +56,12 @@ class RecallFilters:
             and self.chain in (None, memory.chain)
             and self.pair in (None, memory.pair)
             and (not self.categories or memory.category in self.categories)
-            and self._regime_fits(memory)
+            and (self.regime is None or fits(memory, self.regime))
             and (self.min_confidence is None or memory.confidence is None or memory.confidence >= self.min_confidence)
             and (self.since is None or memory.ts >= self.since)
             and (self.until is None or memory.ts < self.until)
             and (self.include_simulated or not memory.simulated)
         )
-
-    def _regime_fits(self, memory: Memory) -> bool:
-        if self.regime is None or memory.regime == self.regime:
-            return True
-        return memory.kind is Kind.INSIGHT and memory.regime is None
 
 
 def zoned(moment: datetime | None, name: str) -> None:

@@ -6,6 +6,7 @@ memory belongs; put before the text that is indexed, it lets a question find a m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -29,8 +30,9 @@ class Memory:
     """One thing that can be recalled. ``pair`` is the market's identity as in the record key, ``label`` its name for people.
 
     ``outcome`` is an episode's status. ``confidence`` and ``category`` are an insight's; ``regime`` is an episode's, or that
-    which an insight's claim is bound to. ``cites`` are the episodes that an insight rests on. ``change`` numbers the states of
-    one memory: an insight's revision, 1 for an episode.
+    which an insight's claim is bound to, and ``regimes`` are the shares of its evidence (``regimes.tagged`` looks both up);
+    ``since`` and ``until`` are the first and the last time of that evidence. ``cites`` are the episodes that an insight rests on.
+    ``change`` numbers the states of one memory: an insight's revision, 1 for an episode.
     """
 
     id: str
@@ -50,6 +52,14 @@ class Memory:
     change: int = 1
     triples: tuple[Triple, ...] = field(default=(), repr=False)
     cites: tuple[str, ...] = field(default=(), repr=False)
+    regimes: Mapping[str, float] = field(default_factory=dict)
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def key(self) -> str:
+        """The record key."""
+        return ":".join(part for part in (self.tool, self.chain, self.pair) if part)
 
     @property
     def entities(self) -> tuple[Entity, ...]:
@@ -116,6 +126,8 @@ def of_insight(insight: Insight) -> Memory:
         change=insight.revision,
         triples=insight_triples(insight),
         cites=insight.evidence.episode_ids if insight.evidence else (),
+        since=insight.evidence.first_ts if insight.evidence else None,
+        until=insight.evidence.last_ts if insight.evidence else None,
     )
 
 

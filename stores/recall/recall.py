@@ -5,7 +5,8 @@
 3. A recipe fuses the sources' scores (``fusion``).
 4. A walk over the candidates' links may put what is connected before what is merely alike (``graph``). It decides the order; the
    scores stay the recipe's, handed out in the new order, so that they mean the same with and without it.
-5. Recency and the caller's regime are added, by event time.
+5. Recency and the regime are added, by event time. What was learned in the regime that its market is in now is preferred; when that
+   regime is over the preference is too, and it comes back with it.
 6. What experience says of the best, where a ranker has earned its say (``preference``), is mixed in.
 7. The whole is graded. A result that most likely answers nothing is withheld: noise in an agent's context costs more than nothing.
 
@@ -25,11 +26,13 @@ from stores.recall.grading import Grade, Judged, grade, probability, signals
 from stores.recall.graph import LinkGraph, Links
 from stores.recall.memories import Kind, Memory
 from stores.recall.preference import Preference
+from stores.recall.regimes import Regimes, likeness, present_of, reason, tagged
 from stores.recall.result import RecallHit, RecallResult, Why
 from stores.recall.sources import Candidate, Embedder, Found, Question, Source
 from stores.recall.text import MAX_CHARS, Query, query_terms, words
 from stores.recall.triples import named_in
 from stores.recall.tuning import RecallTuning, recency
+from stores.sqlite.regimes import Timelines
 
 EVERYTHING = RecallFilters()
 _RERANKED = 10
@@ -54,11 +57,13 @@ class Recall:
         embedder: Embedder,
         tuning: RecallTuning | None = None,
         preference: Preference | None = None,
+        regimes: Regimes | None = None,
     ) -> None:
         self._sources = tuple(source for source in (episodes, insights) if source is not None)
         self._embedder = embedder
         self.tuning = tuning or RecallTuning()
         self._preference = preference
+        self._regimes = regimes
 
     def recall(
         self,
@@ -74,7 +79,8 @@ class Recall:
         """The best memories for a question, best first. Any text is a question; one without a letter or digit finds nothing.
 
         ``now`` is the event time of the decision that the memories are for; ``as_of`` leaves out what was not known then;
-        ``regime`` is the present one, which is preferred, while a filter on it is strict; ``tuning`` replaces the instance's.
+        ``regime`` is the present one, for who knows it better than the timelines do: it is preferred, while a filter on one is
+        strict. ``tuning`` replaces the instance's.
 
         Raises:
             BadRecall: a limit under 1, or a time without a zone.
@@ -88,11 +94,12 @@ class Recall:
         if not asked.terms:
             return RecallResult((), Grade.INCORRECT if tuned.grading else Grade.UNGRADED, 0.0 if tuned.grading else None)
         vector = self._embedder.embed_query([text])[0]
-        question = Question(text, vector, filters, tuned.depth, as_of)
+        timelines = self._regimes.timelines() if self._regimes is not None else Timelines()
+        question = Question(text, vector, filters, tuned.depth, as_of, timelines)
         found = [source.find(question) for source in self._sources]
         scored = self._scored(asked, text, found, tuned)
         moment = now if as_of is None else min(now, as_of)
-        hits = sorted((_hit(one, tuned, moment, regime) for one in scored), key=lambda hit: (-hit.score, hit.id))
+        hits = sorted((_hit(one, tuned, moment, regime, timelines) for one in scored), key=lambda hit: (-hit.score, hit.id))
         if as_of is None:
             hits = self._preferred(hits, count, now)
         return _graded(text, scored, hits, count, tuned, sum(one.unknown for one in found))
@@ -153,13 +160,15 @@ def _walk(text: str, memories: Sequence[Memory], relevance: Mapping[str, float])
     return LinkGraph(links).rank(relevance, [entity.name for entity in named])
 
 
-def _hit(one: _Scored, tuned: RecallTuning, now: datetime, regime: str | None) -> RecallHit:
-    memory = one.candidate.memory
+def _hit(one: _Scored, tuned: RecallTuning, now: datetime, regime: str | None, timelines: Timelines) -> RecallHit:
+    memory = tagged(one.candidate.memory, timelines, now)
     boosts = {}
     if tuned.boost_recent:
         boosts["recency"] = tuned.boost_weight * recency(memory.ts, now, tuned.boost_halflife)
-    if regime is not None and memory.regime == regime:
-        boosts["regime"] = tuned.regime_weight
+    present = regime or present_of(memory, timelines, now)
+    worth = likeness(memory, present) if present else 0.0
+    if worth > 0.0:
+        boosts["regime"] = tuned.regime_weight * worth
     cosine = one.candidate.cosine
     score = one.relevance + sum(boosts.values())
     why = Why(
@@ -171,6 +180,7 @@ def _hit(one: _Scored, tuned: RecallTuning, now: datetime, regime: str | None) -
         boosts=boosts,
         gate=f"cosine {cosine:.3f} >= {tuned.min_score:g}" if cosine is not None else "found by words; its cosine is not at hand",
         score=score,
+        regime=reason(memory, present, worth) if present and worth > 0.0 else "",
     )
     return RecallHit(memory.id, memory.kind, memory.text, score, memory.ts, why, memory)
 

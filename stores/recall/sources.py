@@ -17,6 +17,8 @@ from stores.recall.bm25 import Bm25
 from stores.recall.filters import RecallFilters
 from stores.recall.memories import Memory
 from stores.recall.mirror import Vector, VectorMirror
+from stores.recall.regimes import tagged
+from stores.sqlite.regimes import Timelines
 
 
 class Embedder(Protocol):
@@ -33,7 +35,7 @@ class Embedder(Protocol):
 class Question:
     """What is asked. ``vector`` is None where there is nothing to embed. ``depth``: the most that each way of searching gives.
 
-    ``as_of``: only what was known then.
+    ``as_of``: only what was known then. ``timelines``: where the regimes of memories are looked up.
     """
 
     text: str
@@ -41,6 +43,13 @@ class Question:
     filters: RecallFilters
     depth: int
     as_of: datetime | None = None
+    timelines: Timelines | None = None
+
+    def passes(self, memory: Memory) -> bool:
+        """Whether a memory passes the filters, its regimes looked up where they are asked for."""
+        if self.filters.regime is not None and self.timelines is not None:
+            memory = tagged(memory, self.timelines, self.as_of)
+        return self.filters.passes(memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +140,7 @@ class MemorySource:
         return {
             key
             for key, memory in self._memories.items()
-            if question.filters.passes(memory) and (question.as_of is None or memory.ts <= question.as_of)
+            if question.passes(memory) and (question.as_of is None or memory.ts <= question.as_of)
         }
 
     def _near(self, question: Question, allowed: set[str] | None) -> dict[str, float]:

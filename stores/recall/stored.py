@@ -6,13 +6,18 @@ that a claim is bound to) is checked here, on twice as many candidates. A questi
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from datetime import timedelta
 
 from stores.episodes import EpisodeFilter, EpisodeStore
 from stores.episodes import Hit as EpisodeHit
+from stores.episodes.mirror import SHOWN_ROWS, EpisodeMirror
+from stores.episodes.filters import Span
 from stores.recall.filters import RecallFilters
 from stores.recall.history import beliefs_at
 from stores.recall.memories import Kind, Memory, of_insight
+from stores.recall.regimes import spans_of
 from stores.recall.sources import Candidate, Embedder, Found, Question, memory_source
 from stores.recall.text import query_terms
 from stores.recall.triples import outcome_facts, place_facts, stated
@@ -24,19 +29,33 @@ _MOMENT = timedelta(microseconds=1)
 class EpisodeSource:
     """Episodes of a store: final ones that were not retracted. With ``as_of``: those executed by then."""
 
-    def __init__(self, store: EpisodeStore) -> None:
+    def __init__(self, store: EpisodeStore, *, mirrored: bool = False) -> None:
+        """``mirrored`` keeps what choosing the nearest needs in memory (``stores/episodes/mirror.py``): for who asks often."""
         self._store = store
+        self._mirror = EpisodeMirror(store.dimension) if mirrored else None
+        self._made: OrderedDict[str, tuple[EpisodeHit, Memory]] = OrderedDict()
+        self._lock = threading.Lock()
 
     def find(self, question: Question) -> Found:
-        """The best by BM25 and the nearest, exactly."""
+        """The best by BM25 and the nearest, exactly; each with its cosine."""
         if Kind.EPISODE not in question.filters.kinds or question.filters.categories:
             return Found()
         wanted = _episode_filter(question)
-        words = self._store.search_text(_telling(question.text), wanted, limit=question.depth)
-        near = [] if question.vector is None else self._store.search_vector(question.vector, wanted, limit=question.depth)
-        lexical, cosine = {hit.id: hit.score for hit in words}, {hit.id: hit.score for hit in near}
-        hits = {hit.id: hit for hit in (*near, *words)}
-        return Found(tuple(Candidate(of_hit(hit), cosine.get(key), lexical.get(key)) for key, hit in hits.items()))
+        telling, depth = _telling(question.text), question.depth
+        found = self._store.candidates(telling, question.vector, wanted, limit=depth, mirror=self._mirror)
+        return Found(tuple(Candidate(self._memory(one.hit), one.cosine, one.lexical) for one in found))
+
+    def _memory(self, hit: EpisodeHit) -> Memory:
+        """The memory of a hit; made once for what the mirror shows again."""
+        if self._mirror is None:
+            return of_hit(hit)
+        with self._lock:
+            made = self._made.get(hit.id)
+            if made is None or made[0] is not hit:
+                made = self._made[hit.id] = (hit, of_hit(hit))
+                while len(self._made) > SHOWN_ROWS:
+                    self._made.popitem(last=False)
+            return made[1]
 
 
 class InsightSource:
@@ -66,7 +85,7 @@ class InsightSource:
         memories = {hit.insight.id: of_insight(hit.insight) for hit in (*near, *words)}
         return Found(
             tuple(
-                Candidate(memory, cosine.get(key), lexical.get(key)) for key, memory in memories.items() if filters.passes(memory)
+                Candidate(memory, cosine.get(key), lexical.get(key)) for key, memory in memories.items() if question.passes(memory)
             )
         )
 
@@ -74,7 +93,7 @@ class InsightSource:
         if question.as_of is None:
             return Found()
         beliefs = beliefs_at(self._store, question.as_of)
-        memories = [memory for insight in beliefs.insights if question.filters.passes(memory := of_insight(insight))]
+        memories = [memory for insight in beliefs.insights if question.passes(memory := of_insight(insight))]
         vectors = self._embedder.embed([memory.text for memory in memories]) if memories else ()
         source = memory_source(self._embedder.dimension, zip(memories, vectors, strict=True))
         found = source.find(Question(question.text, question.vector, RecallFilters(), question.depth))
@@ -109,9 +128,24 @@ def _episode_filter(question: Question) -> EpisodeFilter:
         chain=filters.chain,
         pair=filters.pair,
         regime=filters.regime,
+        spans=_spans(question),
         simulated=None if filters.include_simulated else False,
         since=filters.since,
         until=min(ends) if ends else None,
+    )
+
+
+def _spans(question: Question) -> tuple[Span, ...]:
+    """When the markets that are asked about were in the regime that is asked for."""
+    filters = question.filters
+    if filters.regime is None or question.timelines is None:
+        return ()
+    return spans_of(
+        question.timelines,
+        filters.regime,
+        {"tool": filters.tool, "chain": filters.chain, "pair": filters.pair},
+        simulated=None if filters.include_simulated else False,
+        known_by=question.as_of,
     )
 
 

@@ -20,7 +20,7 @@ class RecallTuning:
     """How recall scores and cuts. The first six are the specification's.
 
     ``min_score`` is a cosine; ``boost_halflife`` is in days; ``boost_weight`` is the most that recency can add to a score of
-    0 … 1. ``regime_weight`` is added to an episode of the caller's present regime. ``recipe`` names the fusion, ``depth`` is
+    0 … 1. ``regime_weight`` is added to what is from the present regime. ``recipe`` names the fusion, ``depth`` is
     how many candidates each source gives, ``graph`` turns the walk over links on, ``grading`` the verdict on the whole result.
     """
 

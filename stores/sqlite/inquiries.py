@@ -12,16 +12,28 @@ from typing import Generic, Literal, TypeVar
 
 import orjson
 
+from schemas.signals import RegimeModel
 from schemas.usage import MemoryUsed
 from stores.sqlite.audit import Changed, change_facets, changes, insight_facets
 from stores.sqlite.connection import Connection
 from stores.sqlite.filters import InsightFilter, microseconds
 from stores.sqlite.links import Link, Organised, bases, link_counts, links_of, organised
 from stores.sqlite.ranking import Mark, Trail, marks, progress, trails, uses_in_order, uses_until
+from stores.sqlite.regimes import Stretch, regime_model, signals_read, stretches
 from stores.sqlite.rows import HISTORY, HistoryEntry, Place, from_microseconds, history_of
 from stores.sqlite.text import folded
 from stores.sqlite.tunings import Tuned, tuned
-from stores.sqlite.uses import NoteVerdict, Tally, UseCount, handed_to, page_of_uses, tallies, use_counts, verdict_counts, verdict_on
+from stores.sqlite.uses import (
+    NoteVerdict,
+    Tally,
+    UseCount,
+    handed_to,
+    page_of_uses,
+    tallies,
+    use_counts,
+    verdict_counts,
+    verdict_on,
+)
 
 Item = TypeVar("Item")
 
@@ -122,6 +134,18 @@ class Inquiries:
     def handed_to(self, agent_id: str, memory_ids: Iterable[str]) -> set[str]:
         """Those of the memories that an agent was given, as far as it reported so."""
         return handed_to(self._connection, agent_id, memory_ids)
+
+    def stretches(self, key: str | None = None) -> tuple[Stretch, ...]:
+        """The regimes that one key, or every key, has been in, by key and in the order of time."""
+        return stretches(self._connection, key)
+
+    def signals_read(self) -> int:
+        """How far the signals' topic is in the store; rises with every signal."""
+        return signals_read(self._connection)
+
+    def regime_model(self, model_id: str) -> RegimeModel | None:
+        """The model that told a regime."""
+        return regime_model(self._connection, model_id)
 
     def next_offset(self, topic: str, partition: int) -> int:
         """The offset up to which a partition of the log is in this store."""

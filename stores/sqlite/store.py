@@ -40,6 +40,7 @@ from stores.sqlite.inquiries import Inquiries, Page
 from stores.sqlite.links import link_lines
 from stores.sqlite.migrations import verify
 from stores.sqlite.ranking import mark_lines
+from stores.sqlite.regimes import regime_lines
 from stores.sqlite.rows import HISTORY, HistoryEntry, history_of, insight_of, plain_decimal, signal_of
 from stores.sqlite.standings import standing_lines, standings
 from stores.sqlite.text import match_expression, terms, unspaced
@@ -304,6 +305,8 @@ class InsightStore(Inquiries):
         for line in tuning_lines(self._connection):
             yield _canonical(line)
         for line in standing_lines(self._connection):
+            yield _canonical(line)
+        for line in regime_lines(self._connection):
             yield _canonical(line)
         for line in link_lines(self._connection):
             yield _canonical(line)

@@ -27,6 +27,7 @@ from stores.sqlite.filters import microseconds
 from stores.sqlite.links import forget_links, put_organised
 from stores.sqlite.migrations import migrate
 from stores.sqlite.ranking import put_marks
+from stores.sqlite.regimes import put_regimes
 from stores.sqlite.rows import HISTORY, HistoryEntry, OutboxRow, Place, about, insight_columns, insight_of
 from stores.sqlite.standings import put_standings
 from stores.sqlite.store import EmbedderInfo, InsightStore, check_embedder
@@ -151,6 +152,7 @@ class Transaction:
                 for signal, place in signals
             ],
         )  # fmt: skip
+        put_regimes(self._connection, (signal for signal, _ in signals))
 
     def stand(self, standings: Sequence[PortfolioStanding]) -> None:
         """Keep how portfolios stand."""
