@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,21 +89,30 @@ def _send(operation: Any, mode: GenerationMode, key: str, examples: int, start: 
     send()
 
 
+def fuzz_until(brain: Brain, key: str, requests: int, told: Callable[[Answers], None] = lambda _: None) -> Answers:
+    """Rounds over all routes, each with other requests, until so many were sent; ``told`` hears of each round."""
+    answers, start = Answers(), 1
+    while answers.sent < requests:
+        more = fuzz(app_of(brain), key, 25, start)
+        answers.sent += more.sent
+        answers.statuses += more.statuses
+        answers.by_route += more.by_route
+        answers.failures += more.failures
+        start += 1
+        told(answers)
+    brain.settle()
+    return answers
+
+
 def main(requests: int) -> None:
     """A run over a brain of its own."""
+
+    def say(so_far: Answers) -> None:
+        print(so_far.sent, dict(sorted(so_far.statuses.items())), len(so_far.failures), "failures", flush=True)
+
     with tempfile.TemporaryDirectory() as folder, running_brain(Path(folder)) as brain:
         brain.publish(add("i"), add("j"))
-        key = brain.key("fuzz", Tier.ADMIN)
-        answers, start = Answers(), 1
-        while answers.sent < requests:
-            more = fuzz(app_of(brain), key, 25, start)
-            answers.sent += more.sent
-            answers.statuses += more.statuses
-            answers.by_route += more.by_route
-            answers.failures += more.failures
-            start += 1
-            print(answers.sent, dict(sorted(answers.statuses.items())), len(answers.failures), "failures", flush=True)
-        brain.settle()
+        answers = fuzz_until(brain, brain.key("fuzz", Tier.ADMIN), requests, say)
     print("\n".join(answers.failures[:10]) or "no answer but those that the document names")
 
 

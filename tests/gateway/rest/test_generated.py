@@ -9,7 +9,7 @@ import pytest
 
 from gateway.keys import Tier
 from schemas.topics import TOPICS
-from tests.support.api_fuzz import app_of, fuzz
+from tests.support.api_fuzz import app_of, fuzz, fuzz_until
 from tests.support.gateway import READER, Brain, running_brain
 from tests.support.sqlite import add
 
@@ -46,3 +46,15 @@ def test_whatever_a_reader_or_a_stranger_sends_nothing_is_written(brain: Brain) 
     assert not {202, 409} & set(reader.statuses)
     assert reader.statuses[403] > 10
     assert records(brain) == before
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_ten_thousand_requests(tmp_path: Path) -> None:
+    with running_brain(tmp_path) as fresh:
+        fresh.publish(add("i"), add("j"))
+        answers = fuzz_until(fresh, fresh.key("fuzz", Tier.ADMIN), 10_000)
+        assert answers.failures == []
+        assert answers.sent >= 10_000
+        assert max(answers.statuses) < 500
+        assert fresh.service.stats(READER).pipeline == "here"
