@@ -18,7 +18,7 @@ from gateway.views import WriteView
 from gateway.writing import Writing, made
 from schemas.claims import Category
 from schemas.insights import Insight
-from schemas.operations import TeachRanker, TuneRecall
+from schemas.operations import RestoreInsight, TeachRanker, TuneRecall
 from stores.recall.errors import BadRecall
 from stores.recall.recall import Recall
 from stores.recall.result import RecallResult
@@ -94,6 +94,11 @@ class Operating(Writing):
 
     def _based(self, changes: Mapping[str, Value]) -> RecallTuning:
         return replace(self._recall.tuning, **{name: getattr(tuned(changes), name) for name in changes})
+
+    def restore(self, caller: Caller, request_id: str, insight_id: str, reason: str, wait_s: float = 0.0) -> WriteView:
+        """Bring what is archived back into context; what was merged does not come back."""
+        self._existing(caller, Tier.FEEDBACK, insight_id)
+        return self._send(RestoreInsight(**self._said(caller, request_id, insight_id, reason)), caller, request_id, wait_s)
 
     # --- dedup
 

@@ -212,7 +212,7 @@ class BrainService(Browsing, Protecting, Operating):
         caller.need(Tier.READ)
         if self._episodes is None:
             return ()
-        return self._episodes.search(text, self._embedder, wanted, limit=limit)
+        return self._tagged(self._episodes.search(text, self._embedder, self._narrowed(wanted), limit=limit))
 
     def episode(self, caller: Caller, episode_id: str) -> Episode:
         """One episode.
@@ -291,7 +291,8 @@ class BrainService(Browsing, Protecting, Operating):
                     insight_id=one.id,
                     ts=ends,
                     author=system.author,
-                    reason="expired",
+                    reason="the directive's time is over",
+                    cause="expired",
                 )
                 Publisher(self._log, source="gateway").publish(operation)
                 ended += 1

@@ -10,6 +10,7 @@ replayed from years ago ages as it did then, and one that stands still does not 
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -25,11 +26,11 @@ from schemas.operations import ArchiveInsight, RestoreInsight
 from schemas.settings import Settings
 from schemas.signals import RegimeSignal
 from stores.episodes import EpisodeStore
-from stores.recall.sources import Embedder
 from stores.sqlite import InsightFilter, InsightStore, Order, SignalFilter
 from streams.log import LogAppender
 from streams.publisher import Publisher
 from workers import dedup, retention
+from workers.ports import Embedder
 
 LOGGER = logging.getLogger(__name__)
 EVERY_S = 60.0
@@ -68,9 +69,13 @@ def look(insights: InsightStore, episodes: EpisodeStore | None, embedder: Embedd
     return Sweep(now, tuple(expired), tuple(returned), tuple(merged))
 
 
-def sweep(log: LogAppender, insights: InsightStore, episodes: EpisodeStore | None, embedder: Embedder | None = None) -> Sweep:
-    """Look, and publish what is to be done."""
+def sweep(
+    log: LogAppender | None, insights: InsightStore, episodes: EpisodeStore | None, embedder: Embedder | None = None
+) -> Sweep:
+    """Look, and publish what is to be done; without a log only look."""
     done = look(insights, episodes, embedder)
+    if log is None:
+        return done
     publisher = Publisher(log, source="upkeep")
     for operation in done.operations:
         publisher.publish(operation)
@@ -160,10 +165,11 @@ def _merge(stays: Insight, goes: Insight, why: str, now: datetime) -> ArchiveIns
 
 
 @contextmanager
-def upkeep_beside(settings: Settings, log: LogAppender, *, every_s: float = EVERY_S) -> Iterator[None]:
+def upkeep_beside(settings: Settings, log: LogAppender, embedder: Embedder, *, every_s: float = EVERY_S) -> Iterator[None]:
     """Sweeps in a thread of its own, while the pipeline runs."""
     end = threading.Event()
-    thread = threading.Thread(target=_run, args=(settings, log, end.wait, every_s), name="upkeep", daemon=True)
+    work = functools.partial(sweep_once, settings, log, embedder)
+    thread = threading.Thread(target=_run, args=(work, end.wait, every_s), name="upkeep", daemon=True)
     thread.start()
     try:
         yield
@@ -172,15 +178,15 @@ def upkeep_beside(settings: Settings, log: LogAppender, *, every_s: float = EVER
         thread.join()
 
 
-def _run(settings: Settings, log: LogAppender, pause: Callable[[float], bool], every_s: float) -> None:
+def _run(work: Callable[[], Sweep], pause: Callable[[float], bool], every_s: float) -> None:
     while not pause(every_s):
         try:
-            sweep_once(settings, log)
+            work()
         except BrainError as error:  # a store that is busy or not made yet is there at the next turn
             LOGGER.warning("no upkeep this time: %s", error)
 
 
-def sweep_once(settings: Settings, log: LogAppender, embedder: Embedder | None = None) -> Sweep:
+def sweep_once(settings: Settings, log: LogAppender | None, embedder: Embedder | None = None) -> Sweep:
     """Open the stores for reading, sweep once, and close them.
 
     Raises:

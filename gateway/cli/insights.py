@@ -1,8 +1,10 @@
-"""``insights list|show|history|follow``: what the brain believes, how much, and why."""
+"""``insights list|show|history|follow|restore|tidy``: what the brain believes, how much, and why; and what it no longer does."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +13,11 @@ from gateway.settings import load_settings
 from schemas.claims import Category
 from schemas.insights import Insight, InsightStatus
 from schemas.types import iso
+
+if TYPE_CHECKING:
+    from gateway.standing import Standing
+    from stores.sqlite import HistoryEntry
+    from workers.channels import Channels
 
 
 @click.group()
@@ -23,6 +30,7 @@ def insights() -> None:
 @click.option("--key", help="Only this tool:chain:pair.")
 @click.option("--min-confidence", type=click.FloatRange(0, 1), help="Only at or above this confidence.")
 @click.option("--status", type=click.Choice(["active", "archived", "all"]), default="active", show_default=True)
+@click.option("--problematic", is_flag=True, help="Only those after which decisions ended badly at least as often as well.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @json_option
 @click.pass_obj
@@ -33,11 +41,13 @@ def list_insights(
     key: str | None,
     min_confidence: float | None,
     status: str,
+    problematic: bool,
     limit: int,
     as_json: bool,
 ) -> None:
     """List insights, the surest first."""
     from gateway.composition import open_insights
+    from gateway.standing import standings
     from stores.sqlite.filters import InsightFilter
 
     wanted = InsightFilter(
@@ -45,15 +55,51 @@ def list_insights(
         min_confidence=None if min_confidence is None else Decimal(str(min_confidence)),
         status=None if status == "all" else InsightStatus(status),
         key=key,
+        problematic=problematic,
     )
     with open_insights(load_settings(**arguments)) as store:
         page = store.list(wanted, limit=limit)
+        stand = standings(store, page.items)
     if as_json:
-        print_json({"insights": [one.model_dump(mode="json") for one in page.items], "more": page.cursor is not None})
+        items = [one.model_dump(mode="json") | _standing(stand[one.id]) for one in page.items]
+        print_json({"insights": items, "more": page.cursor is not None})
+    elif problematic:
+        told = [(one.id[:8], stand[one.id].tally.helpful, stand[one.id].tally.harmful, one.text) for one in page.items]
+        print_table(("id", "helpful", "harmful", "insight"), told) if told else click.echo("no problematic insights")
     elif not page.items:
         click.echo("no insights yet")
     else:
         print_insights(page.items)
+
+
+def _standing(stands: Standing) -> dict[str, Any]:
+    """How an insight stands, as JSON values."""
+    since = stands.reexamined_since
+    return {
+        "helpful": stands.tally.helpful,
+        "harmful": stands.tally.harmful,
+        "channels": stands.channels.to_plain() if stands.channels else None,
+        "reexamined_since": iso(since) if since else None,
+    }
+
+
+def _changes(history: Iterable[HistoryEntry]) -> list[dict[str, Any]]:
+    """An insight's history as JSON values. ``text`` is there where a change gave the insight new words."""
+    return [
+        {
+            "revision": one.revision,
+            "kind": one.kind,
+            "ts": iso(one.ts),
+            "author": one.author,
+            "reason": one.reason,
+            "confidence_before": None if one.confidence_before is None else str(one.confidence_before),
+            "confidence_after": str(one.confidence_after),
+            "op_id": one.op_id,
+            "text": one.text,
+            "evidence": None if one.evidence is None else one.evidence.model_dump(mode="json"),
+        }
+        for one in history
+    ]
 
 
 def print_insights(items: tuple[Insight, ...]) -> None:
@@ -83,27 +129,18 @@ def evidence_cells(insight: Insight) -> tuple[str, str]:
 def show(arguments: dict[str, str | None], insight_id: str, as_json: bool) -> None:
     """Show one insight with its claim, evidence and history; INSIGHT_ID may be the first characters of an id."""
     from gateway.composition import open_insights
+    from gateway.standing import standings
 
     with open_insights(load_settings(**arguments)) as store:
         insight = store.find(insight_id)
         history = store.history(insight.id) if insight else ()
-    if insight is None:
+        stands = standings(store, [insight])[insight.id] if insight else None
+        links = store.links([insight.id]) if insight else ()
+    if insight is None or stands is None:
         fail(f"no single insight has an id that starts with {insight_id!r}", hint="defi-brain insights list shows the ids")
-    changes = [
-        {
-            "revision": one.revision,
-            "kind": one.kind,
-            "ts": iso(one.ts),
-            "author": one.author,
-            "reason": one.reason,
-            "confidence_before": None if one.confidence_before is None else str(one.confidence_before),
-            "confidence_after": str(one.confidence_after),
-            "op_id": one.op_id,
-        }
-        for one in history
-    ]
+    changes = _changes(history)
     if as_json:
-        print_json({"insight": insight.model_dump(mode="json"), "history": changes})
+        print_json({"insight": insight.model_dump(mode="json") | _standing(stands), "history": changes})
         return
     click.echo(insight.text)
     click.echo()
@@ -117,7 +154,12 @@ def show(arguments: dict[str, str | None], insight_id: str, as_json: bool) -> No
         ("episodes", n),
         ("effect", f"{effect} {insight.evidence.kind if insight.evidence else ''}"),
         ("latest", f"{latest.effect:+.2f} [{latest.low:+.2f}, {latest.high:+.2f}], n = {latest.n}" if latest else "-"),
+        ("channels", _told_channels(stands.channels)),
+        ("used", f"{stands.tally.helpful} decisions ended well, {stands.tally.harmful} badly"),
         ("validated", iso(insight.validated_ts)),
+        *([("doubted", f"since the drift of {iso(stands.reexamined_since)}")] if stands.reexamined_since else []),
+        *([("archived", _told_archived(insight))] if insight.archived else []),
+        *(("link", f"{one.source[:8]} {one.relation} {one.target[:8]} ({one.strength:.2f}): {one.reason}") for one in links),
     ):
         click.echo(f"{name + ':':<13}{value}")
     click.echo()
@@ -125,6 +167,98 @@ def show(arguments: dict[str, str | None], insight_id: str, as_json: bool) -> No
         ("rev", "time", "operation", "confidence", "author", "reason"),
         [(one["revision"], one["ts"], one["kind"], one["confidence_after"], one["author"], one["reason"]) for one in changes],
     )
+
+
+def _told_channels(found: Channels | None) -> str:
+    return f"{found.pessimistic:.2f} / {found.median:.2f} / {found.optimistic:.2f} (low, middle, high)" if found else "-"
+
+
+def _told_archived(insight: Insight) -> str:
+    archived = insight.archived
+    if archived is None:
+        return "-"
+    return f"{archived.cause} at {iso(archived.ts)}" + (f", by {archived.by}" if archived.by else "")
+
+
+@insights.command("history")
+@click.argument("insight_id")
+@json_option
+@click.pass_obj
+@plain_errors
+def tell_history(arguments: dict[str, str | None], insight_id: str, as_json: bool) -> None:
+    """Every change of one insight: operation, words, evidence and reason. INSIGHT_ID may be the first characters of an id."""
+    from gateway.composition import open_insights
+
+    with open_insights(load_settings(**arguments)) as store:
+        insight = store.find(insight_id)
+        changes = _changes(store.history(insight.id)) if insight else []
+    if insight is None:
+        fail(f"no single insight has an id that starts with {insight_id!r}", hint="defi-brain insights list shows the ids")
+    if as_json:
+        print_json({"id": insight.id, "history": changes})
+        return
+    for one in changes:
+        before = one["confidence_before"] or "-"
+        click.echo(f"rev {one['revision']}  {one['ts']}  {one['kind']} by {one['author']}: {before} -> {one['confidence_after']}")
+        for name in ("text", "reason"):
+            if one[name]:
+                click.echo(f"    {name}: {one[name]}")
+        evidence = one["evidence"]
+        if evidence:
+            interval = f"{evidence['effect']:+.2f} [{evidence['low']:+.2f}, {evidence['high']:+.2f}]"
+            click.echo(f"    evidence: {evidence['kind']} {interval}, n = {evidence['n_inside'] + evidence['n_outside']}")
+
+
+@insights.command()
+@click.argument("insight_id")
+@click.option("--reason", default="restored by the operator", show_default=True)
+@json_option
+@click.pass_obj
+@plain_errors
+def restore(arguments: dict[str, str | None], insight_id: str, reason: str, as_json: bool) -> None:
+    """Bring what is archived back into context; what was merged into another insight stays there."""
+    from gateway.cli.writes import WAIT_S, found, write
+
+    write(
+        arguments,
+        as_json,
+        lambda service, who, request: service.restore(who, request, found(service, who, insight_id), reason, wait_s=WAIT_S),
+        "restored",
+    )
+
+
+@insights.command()
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@json_option
+@click.pass_obj
+@plain_errors
+def tidy(arguments: dict[str, str | None], dry_run: bool, as_json: bool) -> None:
+    """Archive what is past its time, bring back what belongs to a regime that returned, merge what is there twice.
+
+    A running ``up`` does this by itself.
+    """
+    from gateway.cli.through import pipeline_of
+    from gateway.composition import open_embedder
+    from gateway.kafka import open_any_log
+    from gateway.upkeep import sweep_once
+
+    settings = load_settings(**arguments)
+    with open_any_log(settings) as log:
+        with open_embedder(settings) as embedder:
+            done = sweep_once(settings, None if dry_run else log, embedder)
+        if done.operations and not dry_run:
+            pipeline_of(settings, log).see_through()
+    if as_json:
+        print_json({
+            "event_time": iso(done.now) if done.now else None,
+            "dry_run": dry_run,
+            "operations": [one.model_dump(mode="json") for one in done.operations],
+        })  # fmt: skip
+        return
+    for one in done.operations:
+        click.echo(f"{one.kind.lower()} {one.insight_id}: {one.reason}")
+    told = f"{len(done.expired)} past their time, {len(done.returned)} back, {len(done.merged)} merged"
+    click.echo(f"{told}; nothing was written" if dry_run else told)
 
 
 @insights.command()

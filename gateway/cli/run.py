@@ -35,13 +35,14 @@ def up(arguments: dict[str, str | None], as_json: bool) -> None:
         run_and_tell(settings, ROLES, as_json)
         return
     from gateway.metrics.wiring import open_observed
+    from gateway.upkeep import upkeep_beside
 
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     live = Live()
     settle_for_stores()
-    with open_observed(settings, live.take) as pipeline:
+    with open_observed(settings, live.take) as pipeline, upkeep_beside(settings, pipeline.log, pipeline.embedder):
         click.echo(f"running on {settings.log_path}; Ctrl-C stops", err=True)
         pipeline.driver.run(stop)
     live.clear()
