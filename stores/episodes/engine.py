@@ -22,9 +22,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-CACHE_BYTES = 4 << 20
-"""LanceDB's caches of index pages and of metadata, each. Its defaults are gigabytes; at 40,000 episodes 4 MB cost nothing in
-latency and save 30 MB."""
+CACHE_BYTES = 32 << 20
+"""LanceDB's caches of index pages and of metadata, each; its defaults are gigabytes. At 100,000 episodes the text indexes have
+30 MB, and a search over all of them takes 10 ms with 32 MB and 49 ms with 4; resident memory is the same."""
 
 _CLIENT = ("lance_namespace", "lance_namespace_urllib3_client")
 

@@ -10,8 +10,10 @@ compact). Row ids are stable: without them every compaction rewrites the whole t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,8 +51,9 @@ def _rows(query: Callable[[], Any]) -> list[dict[str, Any]]:
 class Segment:
     """A table. ``rows`` are plain dictionaries of column values."""
 
-    def __init__(self, name: str, table: Any) -> None:
+    def __init__(self, name: str, table: Any, folder: Path) -> None:
         self.name = name
+        self._versions = folder / f"{name}.lance" / "_versions"
         self._table = table
         self._text_index = False
 
@@ -67,6 +70,26 @@ class Segment:
             query = query.where(where)
         for batch in query.to_batches(batch_size=1024):
             yield from batch.to_pylist()
+
+    def stamp(self) -> int:
+        """Changes whenever the table does; a look at its folder costs microseconds."""
+        return self._versions.stat().st_mtime_ns
+
+    def recorded_after(self, ends: Mapping[int, int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Rows, with their ``_rowid``, whose last record stands after ``ends``, the last known offset by partition of the log."""
+        from lancedb.expr import col, lit
+
+        query = self._table.search().select(list(columns)).with_row_id(True)
+        if ends:
+            beyond = [col("log_partition") > lit(max(ends))]
+            for partition in range(max(ends) + 1):
+                beyond.append((col("log_partition") == lit(partition)) & (col("log_offset") > lit(ends.get(partition, -1))))
+            query = query.where(reduce(lambda left, right: left | right, beyond))
+        yield from query.to_batches(batch_size=1024)
+
+    def take(self, rows: Sequence[int], columns: Sequence[str]) -> pa.Table:
+        """Rows by their numbers; those that are gone are left out."""
+        return self._table.take_row_ids(list(rows)).select(list(columns)).to_arrow()
 
     def kept(self, ids: list[str]) -> dict[str, Kept]:
         """What is kept under these ids, by one query."""
@@ -97,18 +120,40 @@ class Segment:
 
     def by_text(self, text: str, where: Any, limit: int) -> list[dict[str, Any]]:
         """The best by BM25 over sentence and reflection, with ``_score``. Any text will do; one without a word finds nothing."""
+        asked = self._asked(text)
+        return [] if asked is None else self._best(asked, "_score", where, limit)
+
+    def rows_by_text(self, text: str, where: Any, limit: int) -> list[tuple[int, float]]:
+        """The numbers of the best rows by BM25, and their scores: half the price of their content."""
+        asked = self._asked(text)
+        return [] if asked is None else [(row, score) for row, score in self._numbers(asked, "_score", where, limit)]
+
+    def rows_by_vector(self, vector: npt.NDArray[np.float32], where: Any, limit: int) -> list[tuple[int, float]]:
+        """The numbers of the nearest rows, and their cosines."""
+        found = self._numbers(lambda: self._near(vector), "_distance", where, limit)
+        return [(row, 1.0 - distance) for row, distance in found]
+
+    def _asked(self, text: str) -> Callable[[], Any] | None:
         from lancedb.query import MatchQuery
 
         words = text.encode("utf-8", "replace").decode().replace("\x00", " ")[:TEXT_LIMIT]
         if not any(ch.isalnum() for ch in words) or not self._has_text_index():
-            return []
-        return self._best(lambda: self._table.search(MatchQuery(words, _TEXT), query_type="fts"), "_score", where, limit)
+            return None
+        return lambda: self._table.search(MatchQuery(words, _TEXT), query_type="fts")
+
+    def _near(self, vector: npt.NDArray[np.float32]) -> Any:
+        return self._table.search(vector, vector_column_name="vector").distance_type("cosine")
+
+    def _numbers(self, search: Callable[[], Any], score: str, where: Any, limit: int) -> list[tuple[int, float]]:
+        def query() -> Any:
+            found = search() if where is None else search().where(where)
+            return found.limit(limit).select([score]).with_row_id(True)
+
+        return [(int(row["_rowid"]), float(row[score])) for row in _rows(query)]
 
     def by_vector(self, vector: npt.NDArray[np.float32], where: Any, limit: int) -> list[dict[str, Any]]:
         """The nearest rows by cosine, exactly, with ``_distance``."""
-        return self._best(
-            lambda: self._table.search(vector, vector_column_name="vector").distance_type("cosine"), "_distance", where, limit
-        )
+        return self._best(lambda: self._near(vector), "_distance", where, limit)
 
     def _best(self, search: Callable[[], Any], score: str, where: Any, limit: int) -> list[dict[str, Any]]:
         def query() -> Any:

@@ -1,8 +1,8 @@
 """Vectors in memory: the hot path of nearest-neighbour search over a set that fits, exact and under a millisecond.
 
-sqlite-vec needs about 10 ms for 10,000 rows and numpy about 1, so the vectors of what is active are mirrored in one matrix. The
-durable index stays the truth; the mirror follows it by *change numbers*: each row remembers the number of the change that wrote it
-(an insight's revision, say) and an older or equal change of the same row does nothing. So a change may arrive twice, or late, and
+sqlite-vec needs about 10 ms for 10,000 rows and numpy less than one, so the vectors of what is active are mirrored in one matrix.
+The durable index stays the truth; the mirror follows it by *change numbers*: each row remembers the number of the change that wrote
+it (an insight's revision, say) and an older or equal change of the same row does nothing. So a change may arrive twice, or late, and
 the mirror still ends where the store is.
 
 Rows are dense: a deleted row's place is taken by the last one. Searching takes a boolean mask made from the caller's own columns,
@@ -26,6 +26,15 @@ ROUGHNESS = 1e-5
 """More than an fp32 product of two rows of norm 1 can be off."""
 
 _FIRST_ROWS = 256
+
+
+def products(matrix: Vector, query: Vector) -> Vector:
+    """The product of each row with the query.
+
+    Row by row on this thread, not ``matrix @ query``: BLAS shares so small a product out to all cores, and where others are at work
+    it waits for them. On two busy cores 10,000 rows took 6.6 ms that way and 0.4 this way; on idle ones 0.1 and 0.3.
+    """
+    return np.asarray(np.vecdot(matrix, query), dtype=np.float32)
 
 
 class VectorMirror:
@@ -117,7 +126,7 @@ class VectorMirror:
         ``mask`` is given the ids in the order of rows and says which may be found.
         """
         with self._lock:
-            rough = self._matrix[: len(self._ids)] @ query
+            rough = products(self._matrix[: len(self._ids)], query)
             places = np.arange(len(rough)) if mask is None else np.flatnonzero(mask(self._ids))
             if 0 < k < len(places):
                 last = np.partition(rough[places], -k)[-k]

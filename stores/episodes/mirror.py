@@ -1,0 +1,270 @@
+"""Episodes in memory, as far as choosing the nearest needs them: vectors, and the columns that filters read.
+
+LanceDB needs some 10 ms of each core for 32,000 vectors, and 5 ms to answer anything at all. Whoever asks often keeps this beside
+it: for each episode its row's number in the table, its time, its few words as codes, and which vector it has. Vectors are those of
+a sentence with numbers in named bands, so many episodes share one: each distinct vector is kept and compared once, exactly.
+
+The mirror follows the tables: it looks at each table's folder before it answers, and reads what came after the last place in the
+log that it knows. A table that then has another number of rows than the mirror (an episode was forgotten) is read anew.
+
+Of episodes at the same distance the latest are taken. What was shown of episodes lately is kept too, as long as it is still so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.events import Status
+from stores.episodes.filters import EpisodeFilter
+from stores.episodes.segment import Segment
+
+Vector = npt.NDArray[np.float32]
+Bools = npt.NDArray[np.bool_]
+
+CODED = ("key", "tool", "chain", "pair", "action", "status", "regime")
+FLAGS = ("failed", "simulated", "retracted")
+COLUMNS = ("id", "ts", "importance", "places", "log_partition", "log_offset", "vector", *CODED, *FLAGS)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_FIRST_ROWS = 64
+SHOWN_ROWS = 4_096
+"""Episodes whose content is kept for the next time: some 12 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """An episode near a vector: its table, its row's number there, its id, and the cosine."""
+
+    segment: str
+    row: int
+    id: str
+    cosine: float
+
+
+class _Rows:
+    """Columns of one table, growing. ``stamp`` is the table's folder when it was last read."""
+
+    def __init__(self) -> None:
+        kinds: dict[str, Any] = {
+            "row": np.int64,
+            "offset": np.int64,
+            "vector": np.int32,
+            "ts": np.int64,
+            "importance": np.float64,
+            "id": "S36",
+        }
+        kinds |= dict.fromkeys(CODED, np.int32) | dict.fromkeys(FLAGS, np.bool_)
+        self.count = 0
+        self.stamp: object = None
+        self.ends: dict[int, int] = {}
+        self._columns = {name: np.zeros(_FIRST_ROWS, dtype=kind) for name, kind in kinds.items()}
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        return self._columns[name][: self.count]
+
+    def append(self, cells: dict[str, Any]) -> None:
+        """Add a row."""
+        if self.count == len(self._columns["row"]):
+            self._columns = {name: np.concatenate([cells, np.zeros_like(cells)]) for name, cells in self._columns.items()}
+        self.count += 1
+        self.put(self.count - 1, cells)
+
+    def put(self, place: int, cells: dict[str, Any]) -> None:
+        """Replace a row."""
+        for name, cell in cells.items():
+            self._columns[name][place] = cell
+
+
+@dataclass(slots=True)
+class _Vectors:
+    """Distinct vectors, each once."""
+
+    matrix: Vector
+    count: int = 0
+    places: dict[bytes, int] = field(default_factory=dict)
+
+    def place(self, vector: Vector) -> int:
+        """Where a vector is, added if need be."""
+        name = blake2b(vector.tobytes(), digest_size=16).digest()
+        place = self.places.get(name)
+        if place is None:
+            if self.count == len(self.matrix):
+                self.matrix = np.concatenate([self.matrix, np.zeros_like(self.matrix)])
+            place = self.places[name] = self.count
+            self.matrix[place] = vector
+            self.count += 1
+        return place
+
+
+class EpisodeMirror:
+    """The episodes of a store's tables, for the nearest. Safe to share between threads."""
+
+    def __init__(self, dimension: int) -> None:
+        self._lock = threading.Lock()
+        self._vectors = _Vectors(np.zeros((_FIRST_ROWS, dimension), dtype=np.float32))
+        self._codes: dict[str, dict[str | None, int]] = {name: {None: 0} for name in CODED}
+        self._tables: dict[str, _Rows] = {}
+        self._shown: OrderedDict[tuple[str, int, int], Any] = OrderedDict()
+
+    def __len__(self) -> int:
+        return sum(rows.count for rows in self._tables.values())
+
+    def nearest(self, segments: list[Segment], query: Vector, wanted: EpisodeFilter, limit: int) -> list[Near]:
+        """The nearest that pass the filter, best first, of equal ones the latest; the cosines are exact."""
+        with self._lock:
+            self._follow(segments)
+            direction = (query / np.linalg.norm(query.astype(np.float64))).astype(np.float32)
+            cosines = np.vecdot(self._vectors.matrix[: self._vectors.count], direction)
+            best: list[tuple[float, int, bytes, str, int]] = []
+            for segment in segments:
+                rows = self._tables[segment.name]
+                kept = np.flatnonzero(self._passing(rows, wanted))
+                found = cosines[rows["vector"][kept]]
+                if len(found) > limit:
+                    chosen = np.flatnonzero(found >= np.partition(found, -limit)[-limit])
+                    chosen = chosen[np.lexsort((rows["id"][kept[chosen]], -rows["ts"][kept[chosen]], -found[chosen]))[:limit]]
+                    kept, found = kept[chosen], found[chosen]
+                for place, cosine in zip(kept.tolist(), found.tolist(), strict=True):
+                    best.append((-cosine, -int(rows["ts"][place]), rows["id"][place], segment.name, int(rows["row"][place])))
+        best.sort()
+        return [Near(name, row, one.decode(), -cosine) for cosine, _, one, name, row in best[:limit]]
+
+    def cosines(self, segment: Segment, rows: Sequence[int], query: Vector) -> dict[int, float]:
+        """The exact cosines of rows, by their numbers; of those that are not here, none."""
+        direction = query.astype(np.float64) / np.linalg.norm(query.astype(np.float64))
+        with self._lock:
+            table = self._tables[segment.name]
+            places = self._places(table, rows)
+            matrix = self._vectors.matrix[table["vector"][list(places.values())]].astype(np.float64)
+        return dict(zip(places, np.vecdot(matrix, direction).tolist(), strict=True))
+
+    def recall(self, segment: Segment, rows: Sequence[int]) -> dict[int, Any]:
+        """What was shown of rows before and is still so, by their numbers."""
+        with self._lock:
+            table = self._tables[segment.name]
+            names = {row: (segment.name, row, int(table["offset"][place])) for row, place in self._places(table, rows).items()}
+            known = {row: self._shown[name] for row, name in names.items() if name in self._shown}
+            for row in known:
+                self._shown.move_to_end(names[row])
+            return known
+
+    def show(self, segment: Segment, shown: Mapping[int, Any]) -> None:
+        """Keep what is shown of rows, by their numbers, for the next time."""
+        with self._lock:
+            table = self._tables[segment.name]
+            for row, place in self._places(table, list(shown)).items():
+                self._shown[segment.name, row, int(table["offset"][place])] = shown[row]
+            while len(self._shown) > SHOWN_ROWS:
+                self._shown.popitem(last=False)
+
+    def _places(self, table: _Rows, rows: Sequence[int]) -> dict[int, int]:
+        """Where rows stand: their numbers rise with the order in which they were added."""
+        wanted = np.asarray(rows, dtype=np.int64)
+        found = np.searchsorted(table["row"], wanted)
+        here = (found < table.count) & (table["row"][np.minimum(found, table.count - 1)] == wanted) if table.count else wanted < 0
+        return {int(row): int(place) for row, place in zip(wanted[here], found[here], strict=True)}
+
+    # --- filters
+
+    def _passing(self, rows: _Rows, wanted: EpisodeFilter) -> Bools:
+        mask = np.ones(rows.count, dtype=np.bool_)
+        if wanted.regime is not None:
+            mask = self._within(rows, wanted)
+        for name in CODED[:-1]:
+            value = getattr(wanted, name)
+            if value is not None and name != "regime":
+                mask &= rows[name] == self._codes[name].get(str(value), -1)
+        if wanted.regime is not None:
+            mask &= self._in_regime(rows, wanted)
+        for name in ("failed", "simulated"):
+            flag = getattr(wanted, name)
+            if flag is not None:
+                mask &= rows[name] == flag
+        if wanted.since is not None:
+            mask &= rows["ts"] >= _microseconds(wanted.since)
+        if wanted.until is not None:
+            mask &= rows["ts"] < _microseconds(wanted.until)
+        if wanted.min_importance is not None:
+            mask &= rows["importance"] >= wanted.min_importance
+        if not wanted.retracted:
+            mask &= ~rows["retracted"]
+        if not wanted.pending and wanted.status is None:
+            mask &= rows["status"] != self._codes["status"].get(str(Status.PENDING), -1)
+        return mask
+
+    def _in_regime(self, rows: _Rows, wanted: EpisodeFilter) -> Bools:
+        """Recorded with the regime, or at a time when its market was in it."""
+        mask: Bools = rows["regime"] == self._codes["regime"].get(str(wanted.regime), -1)
+        for span in wanted.spans:
+            inside = (rows["key"] == self._codes["key"].get(span.key, -1)) & (rows["simulated"] == span.simulated)
+            inside &= rows["ts"] >= _microseconds(span.since)
+            mask |= inside if span.until is None else inside & (rows["ts"] < _microseconds(span.until))
+        return mask
+
+    def _within(self, rows: _Rows, wanted: EpisodeFilter) -> Bools:
+        """What was recorded with the regime, or lies in a stretch of it."""
+        mask: Bools = rows["regime"] == self._codes["regime"].get(wanted.regime, -1)
+        for span in wanted.spans:
+            inside = (rows["key"] == self._codes["key"].get(span.key, -1)) & (rows["simulated"] == span.simulated)
+            inside &= rows["ts"] >= _microseconds(span.since)
+            if span.until is not None:
+                inside &= rows["ts"] < _microseconds(span.until)
+            mask |= inside
+        return mask
+
+    # --- following
+
+    def _follow(self, segments: list[Segment]) -> None:
+        for name in self._tables.keys() - {segment.name for segment in segments}:
+            del self._tables[name]
+        for segment in segments:
+            rows = self._tables.setdefault(segment.name, _Rows())
+            stamp = segment.stamp()
+            if stamp != rows.stamp:
+                self._read(segment, rows)
+                if segment.count() != rows.count:
+                    self._read(segment, rows)  # what was written meanwhile
+                if segment.count() != rows.count:  # something was taken out
+                    rows = self._tables[segment.name] = _Rows()
+                    self._read(segment, rows)
+                rows.stamp = stamp
+
+    def _read(self, segment: Segment, rows: _Rows) -> None:
+        ends = dict(rows.ends)
+        for batch in segment.recorded_after(rows.ends, COLUMNS):
+            matrix = batch.column("vector").flatten().to_numpy(zero_copy_only=False).reshape(batch.num_rows, -1)
+            plain = batch.drop_columns(["vector"]).to_pylist()
+            for row, vector in zip(plain, matrix, strict=True):
+                self._take(rows, row, np.ascontiguousarray(vector, dtype=np.float32))
+                partition = row["log_partition"]
+                ends[partition] = max(ends.get(partition, -1), row["log_offset"])
+        rows.ends = ends
+
+    def _take(self, rows: _Rows, row: dict[str, Any], vector: Vector) -> None:
+        cells = {
+            "row": row["_rowid"],
+            "offset": row["log_offset"],
+            "vector": self._vectors.place(vector),
+            "ts": _microseconds(row["ts"]),
+            "importance": row["importance"],
+            "id": row["id"].encode(),
+            **{name: row[name] for name in FLAGS},
+            **{name: self._codes[name].setdefault(row[name], len(self._codes[name])) for name in CODED},
+        }
+        if " " in row["places"] and len(known := np.flatnonzero(rows["id"] == cells["id"])):  # a later record about an old episode
+            rows.put(int(known[0]), cells)
+        else:
+            rows.append(cells)
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND

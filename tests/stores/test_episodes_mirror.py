@@ -1,0 +1,117 @@
+"""Episodes in memory: the same nearest as the tables give, under every filter, and always as the tables are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from schemas.events import Status
+from stores.episodes import EpisodeFilter, EpisodeStore, WritableEpisodeStore
+from stores.episodes.filters import Span
+from stores.episodes.mirror import EpisodeMirror
+from tests.support.episodes import DIMENSION, EMBEDDER, INFO, START, At, batch, episode
+
+WORDS = ["router", "alpha", "beta", "gamma", "gas", "high", "low", "pool", "deep", "shallow", "swap", "fails"]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[WritableEpisodeStore]:
+    with WritableEpisodeStore.open(tmp_path / "episodes", INFO, segment_rows=40) as opened:
+        yield opened
+
+
+def some(count: int, seed: int = 1) -> list[tuple[At, object]]:
+    """Episodes of few sentences, so that many share a vector."""
+    rng = Random(seed)
+    made = []
+    for n in range(count):
+        more = {"regime": rng.choice(("calm", "wild", None)), "status": rng.choice(("success", "failed"))}
+        made.append((At(n), episode(n, " ".join(rng.choices(WORDS, k=2)), simulated=rng.random() < 0.5, **more)))
+    return made
+
+
+def nearest(store: EpisodeStore, mirror: EpisodeMirror, text: str, wanted: EpisodeFilter, limit: int) -> list[tuple[str, float]]:
+    (vector,) = EMBEDDER.embed([text])
+    found = store.candidates("", vector, wanted, limit=limit, mirror=mirror)
+    return sorted(((one.hit.id, round(one.cosine or 0.0, 5)) for one in found), key=lambda hit: (-hit[1], hit[0]))
+
+
+FILTERS = [
+    EpisodeFilter(), EpisodeFilter(retracted=True, pending=True), EpisodeFilter(simulated=False), EpisodeFilter(failed=True),
+    EpisodeFilter(status=Status.SUCCESS), EpisodeFilter(tool="probe"), EpisodeFilter(tool="nothing"), EpisodeFilter(chain="1"),
+    EpisodeFilter(regime="calm"), EpisodeFilter(regime="none"), EpisodeFilter(min_importance=0.5),
+    EpisodeFilter(since=START + timedelta(minutes=20), until=START + timedelta(minutes=60)),
+    EpisodeFilter(regime="calm", spans=(Span("k", True, START, None), Span("k", False, START, START + timedelta(hours=1)))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wanted", FILTERS)
+def test_it_finds_what_the_tables_find(store: WritableEpisodeStore, wanted: EpisodeFilter) -> None:
+    store.record(some(100))
+    if wanted.spans:
+        key = store.find(episode(0).id[:12]).key
+        wanted = EpisodeFilter(regime="calm", spans=tuple(Span(key, one.simulated, one.since, one.until) for one in wanted.spans))
+    mirror = EpisodeMirror(DIMENSION)
+    for text in ("router alpha", "gas"):
+        (vector,) = EMBEDDER.embed([text])
+        everything = {hit.id: round(hit.score, 5) for hit in store.search_vector(vector, wanted, limit=1000)}
+        assert dict(nearest(store, mirror, text, wanted, 1000)) == everything
+        few = nearest(store, mirror, text, wanted, 7)
+        assert [cosine for _, cosine in few] == sorted(everything.values(), reverse=True)[:7]
+        assert all(everything[one] == cosine for one, cosine in few)
+
+
+def test_of_equal_ones_the_latest_are_taken(store: WritableEpisodeStore) -> None:
+    store.record([(At(n), episode(n, "router alpha")) for n in range(90)])
+    near = nearest(store, EpisodeMirror(DIMENSION), "router alpha", EpisodeFilter(), 5)
+    assert {one for one, _ in near} == {episode(n).id for n in range(85, 90)}
+
+
+def test_it_follows_what_is_added_replaced_and_retracted(store: WritableEpisodeStore, tmp_path: Path) -> None:
+    with EpisodeStore.open(tmp_path / "episodes") as reader:
+        mirror = EpisodeMirror(DIMENSION)
+        assert nearest(reader, mirror, "gas", EpisodeFilter(), 10) == []
+        store.record([(At(0), episode(1, "gas high", status="pending")), (At(1), episode(2, "gas low"))])
+        assert {one for one, _ in nearest(reader, mirror, "gas", EpisodeFilter(), 10)} == {episode(2).id}
+        store.record([(At(2), episode(1, "gas high"))])
+        assert {one for one, _ in nearest(reader, mirror, "gas", EpisodeFilter(), 10)} == {episode(1).id, episode(2).id}
+        store.record([(At(3), episode(2, "gas low", removed=True))])
+        assert {one for one, _ in nearest(reader, mirror, "gas", EpisodeFilter(), 10)} == {episode(1).id}
+        store.record(batch(10, 100, offset=4))
+        store.compact()
+        assert len(nearest(reader, mirror, "gas", EpisodeFilter(), 1000)) == 101
+        assert len(mirror) == 102
+
+
+def test_what_was_shown_is_kept_only_while_it_is_so(store: WritableEpisodeStore) -> None:
+    mirror = EpisodeMirror(DIMENSION)
+    (vector,) = EMBEDDER.embed(["gas"])
+    store.record([(At(0), episode(1, "gas high", status="pending"))])
+    wanted = EpisodeFilter(pending=True)
+    (first,) = store.candidates("", vector, wanted, mirror=mirror)
+    (again,) = store.candidates("", vector, wanted, mirror=mirror)
+    assert again.hit is first.hit
+    store.record([(At(1), episode(1, "gas high"))])
+    (final,) = store.candidates("", vector, wanted, mirror=mirror)
+    assert (first.hit.status, final.hit.status) == ("pending", "success")
+
+
+@pytest.mark.parametrize("mirrored", [True, False])
+def test_every_candidate_has_its_cosine_and_those_of_words_their_score(store: WritableEpisodeStore, mirrored: bool) -> None:
+    store.record(some(100))
+    (vector,) = EMBEDDER.embed(["pool deep"])
+    mirror = EpisodeMirror(DIMENSION) if mirrored else None
+    found = store.candidates("router gamma", vector, limit=5, mirror=mirror)
+    cosines = {hit.id: hit.score for hit in store.search_vector(vector, limit=1000)}
+    words = {hit.id: hit.score for hit in store.search_text("router gamma", limit=5)}
+    assert {one.hit.id for one in found if one.lexical is not None} == set(words)
+    assert len(found) > 5
+    for one in found:
+        assert one.cosine is not None
+        assert np.isclose(one.cosine, cosines[one.hit.id], atol=1e-5)
+        assert one.lexical is None or np.isclose(one.lexical, words[one.hit.id])
