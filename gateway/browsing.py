@@ -10,12 +10,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from gateway.keys import Caller, Tier
+from gateway.regimes import RegimeReads
 from stores.episodes import EpisodeFilter, EpisodeStore, Place
 from stores.episodes import Hit as EpisodeHit
 from stores.sqlite import Changed, InsightFilter, InsightStore, Page, UseCount
 
 
-class Browsing:
+class Browsing(RegimeReads):
     """Reads for the operator's pages."""
 
     _insights: InsightStore
@@ -30,12 +31,14 @@ class Browsing:
             ValueError: the limit is not in 1 … 1000, or a time has no zone.
         """
         caller.need(Tier.READ)
-        return () if self._episodes is None else self._episodes.latest(wanted, limit=limit, after=after)
+        return (
+            () if self._episodes is None else self._tagged(self._episodes.latest(self._narrowed(wanted), limit=limit, after=after))
+        )
 
     def episode_facets(self, caller: Caller, wanted: EpisodeFilter) -> dict[str, dict[str, int]]:
         """How many episodes have each tool, chain, pair, action and status."""
         caller.need(Tier.READ)
-        return {} if self._episodes is None else self._episodes.facets(wanted)
+        return {} if self._episodes is None else self._episodes.facets(self._narrowed(wanted))
 
     def neighbours(self, caller: Caller, episode_id: str, limit: int = 5) -> Sequence[EpisodeHit]:
         """The episodes whose sentence means most nearly the same; none where the episode is not there."""

@@ -18,24 +18,38 @@ def episodes() -> None:
 @click.argument("query")
 @click.option("--key", help="Only this tool:chain:pair.")
 @click.option("--tool", help="Only this tool.")
+@click.option("--regime", help="Only while its market was in this regime.")
 @click.option("--limit", type=click.IntRange(1, 100), default=5, show_default=True)
 @json_option
 @click.pass_obj
 @plain_errors
-def search(arguments: dict[str, str | None], query: str, key: str | None, tool: str | None, limit: int, as_json: bool) -> None:
+def search(
+    arguments: dict[str, str | None], query: str, key: str | None, tool: str | None, regime: str | None, limit: int, as_json: bool
+) -> None:
     """Find episodes by words and by meaning; QUERY is any text."""
-    from gateway.composition import open_embedder, open_episodes
+    from gateway.composition import open_embedder, open_episodes, open_insights
+    from gateway.regimes import narrowed, with_regime
     from stores.episodes import EpisodeFilter
+    from stores.sqlite.regimes import Timelines
 
     settings = load_settings(**arguments)
-    with open_episodes(settings) as store, open_embedder(settings) as embedder:
-        hits = store.search(query, embedder, EpisodeFilter(key=key, tool=tool), limit=limit)
+    with open_episodes(settings) as store, open_embedder(settings) as embedder, open_insights(settings) as insights:
+        timelines = Timelines(insights.stretches())
+        wanted = narrowed(EpisodeFilter(key=key, tool=tool, regime=regime), timelines)
+        hits = [with_regime(hit, timelines) for hit in store.search(query, embedder, wanted, limit=limit)]
     if as_json:
         print_json(
             {
                 "query": query,
                 "hits": [
-                    {"id": one.id, "score": one.score, "ts": iso(one.ts), "key": one.key, "reflection": one.reflection}
+                    {
+                        "id": one.id,
+                        "score": one.score,
+                        "ts": iso(one.ts),
+                        "key": one.key,
+                        "regime": one.regime,
+                        "reflection": one.reflection,
+                    }
                     for one in hits
                 ],
             }

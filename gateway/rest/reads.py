@@ -11,6 +11,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from gateway.protection import BreakersView
+from gateway.regimes import RegimeHistoryView, RegimesView
 from gateway.rest.bodies import RecallBody, When
 from gateway.rest.guards import Reader
 from gateway.rest.problems import documented
@@ -247,6 +248,19 @@ def signals(
     page = service_of(request).signals(caller, where, limit=limit, cursor=cursor)
     items = tuple(one.model_dump(mode="json", exclude_none=True) for one in page.items)
     return conditional(request, SignalsView(items=items, cursor=page.cursor))
+
+
+@router.get("/regimes", response_model=RegimesView, responses=documented() | NOT_MODIFIED)
+def regimes(request: Request, caller: Reader, regime: Some = None, simulated: bool = True, now: When | None = None) -> Response:
+    """In which regime each market is, as of ``now`` or as last told."""
+    found = service_of(request).regimes(caller, now=now, include_simulated=simulated, regime=regime)
+    return conditional(request, RegimesView(items=found))
+
+
+@router.get("/regimes/history", response_model=RegimeHistoryView, responses=documented(404) | NOT_MODIFIED)
+def regime_history(request: Request, caller: Reader, key: Annotated[str, Query(min_length=1, max_length=256)]) -> Response:
+    """The regimes that a record key has been in, and the model that tells them."""
+    return conditional(request, service_of(request).regime_history(caller, key))
 
 
 @router.get("/directives", response_model=DirectivesView, responses=documented() | NOT_MODIFIED)

@@ -65,6 +65,10 @@ class Recall:
         self._preference = preference
         self._regimes = regimes
 
+    def timelines(self) -> Timelines:
+        """The regimes as they are told now; none without a place to look them up."""
+        return self._regimes.timelines() if self._regimes is not None else Timelines()
+
     def recall(
         self,
         query: str,
@@ -94,7 +98,7 @@ class Recall:
         if not asked.terms:
             return RecallResult((), Grade.INCORRECT if tuned.grading else Grade.UNGRADED, 0.0 if tuned.grading else None)
         vector = self._embedder.embed_query([text])[0]
-        timelines = self._regimes.timelines() if self._regimes is not None else Timelines()
+        timelines = self.timelines()
         question = Question(text, vector, filters, tuned.depth, as_of, timelines)
         found = [source.find(question) for source in self._sources]
         scored = self._scored(asked, text, found, tuned)

@@ -16,6 +16,7 @@ from gateway.service import BrainService
 from schemas.settings import Settings
 from stores.episodes import EpisodeStore
 from stores.recall.recall import Recall
+from stores.recall.regimes import Regimes
 from stores.recall.stored import EpisodeSource, InsightSource
 from stores.sqlite import InsightStore
 from streams.embedded.driver import EmbeddedDriver
@@ -114,7 +115,7 @@ def running_brain(folder: Path) -> Iterator[Brain]:
         insights = stack.enter_context(InsightStore.open(where.insights))
         episodes = stack.enter_context(EpisodeStore.open(where.episodes))
         keys = stack.enter_context(KeyStore(where.keys))
-        recall = Recall(EpisodeSource(episodes), InsightSource(insights, embedder), embedder)
+        recall = Recall(EpisodeSource(episodes), InsightSource(insights, embedder), embedder, regimes=Regimes(insights))
         service = BrainService(
             log=log, insights=insights, episodes=episodes, recall=recall, embedder=embedder, clock=clock, pipeline=lambda: "here"
         )
