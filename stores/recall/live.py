@@ -2,8 +2,8 @@
 
 Loaded once, with the store's own vectors, and brought up to date at the beginning of each question by what the store's last
 operations changed: one look at an offset where nothing did. So who was told that a change is applied also finds it, what is
-archived or forgotten is gone from words and vectors at once, and nothing needs a thread or is ever behind. Looking back in time goes
-to the store, which has the history.
+archived or forgotten is gone from words and vectors at once, and nothing needs a thread or is ever behind. Looking back in time
+goes to the store, which has the history.
 
 Who has no store at hand follows the log instead: :meth:`LiveInsights.apply` takes the updates that it publishes. A revision that
 was seen does nothing, so both ways may overlap.
