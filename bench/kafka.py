@@ -1,147 +1,155 @@
-"""What Kafka costs and gives: each stage against the same work on a bare loop, latency, scaling, memory, in one run.
+"""What Kafka costs and gives. ``python -m bench.kafka [MODE…]`` starts a broker of its own on loopback and measures, all or:
 
-``python -m bench.kafka [--events N] [--rounds R] [--waiting W]`` starts a broker of its own on loopback and prints, as medians over
-rounds that take turns:
+- ``stages``: for each stage, records per second of one core (CPU seconds of the process after its first batch) as a worker runs it,
+  beside the same stage over a bare ``getmany`` loop: fetch, decode, handle, and nothing else; medians over rounds that take turns;
+- ``writer``: the same for the insight writer with ``--operations`` operations, which a market of that length does not give;
+- ``scaling``: embedding without its cache with one worker and with two, one thread each: events/s by the log's own times;
+- ``latency``: all workers in one process, no embedding cache. First what they can do: a backlog, events/s after its first tenth.
+  Then events at ``--share`` of that, evenly spaced for ``--seconds`` after ten of warming up, and two directives a second:
+  from just before an event is published to its episode standing in the episode store, and from a directive to the insight store;
+- ``waiting``: resident memory of a worker whose store takes nothing while ``--waiting`` records pile up before it, then takes them
+  all, with a pause of seven seconds halfway; and of the embed worker over the first 20,000 of as many events.
 
-- for each stage, records per second of one core (CPU seconds of the process after its first batch) as a worker runs it, beside the
-  same stage over a bare ``getmany`` loop: fetch, decode, handle, and nothing else;
-- embedding without its cache with one worker and with two, one thread each: events/s by the log's own times;
-- latency from publishing an event to its episode standing in the store, all workers in one process, at half of what they can do;
-- resident memory of the embed worker while ``W`` records wait.
-
-Each measurement runs in a process of its own.
+Each measurement runs in a process of its own (``bench/kafka_parts.py``). A word of warning: broker and workers share the machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import resource
 import statistics
-import subprocess
-import sys
 import tempfile
-import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from bench.kafka_common import Measuring, ends, fresh, market, measured, publish, renewed
 from deploy.kafka.broker import LocalBroker
-from gateway.kafka import INPUTS, WORKERS, open_slots, run_workers
+from gateway.kafka import INPUTS, WORKERS, run_workers
+from schemas.claims import Category
 from schemas.events import ToolExecution
+from schemas.operations import AddInsight, DownvoteInsight, SubmitDirective, UpvoteInsight
 from schemas.settings import Settings
-from schemas.topics import BY_NAME, EPISODES_RECORDED
-from streams.batch import decoded
-from streams.embedded.worker import Progress
-from streams.kafka.app import create_app, run_until_idle
-from streams.kafka.client import client_arguments
-from streams.kafka.lag import Reads
-from streams.kafka.log import KafkaLog, as_record
+from schemas.topics import EPISODES_RECORDED
+from schemas.usage import MemoryUsed
+from streams.kafka.log import KafkaLog
 from streams.kafka.topics import apply_topics
+from streams.log import NewRecord
 from streams.publisher import Publisher
-from streams.sources.market import simulate
-from workers.stage import Delivery
+from workers.ledger import Operation
+from workers.stage import Position
 
-SEED = 3
-
-
-class Reader:
-    """A worker's name and inputs."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.inputs = INPUTS[name]
+WARM_EVENTS, WARM_S = 100, 10.0
+LONG_MARKET = 100_000
+INSIGHTS = 200
+AGENT_RECORDS = 20_000
+START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run everything, or one measurement in this process (``--one``)."""
+    """Run the modes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=6000)
+    parser.add_argument("modes", nargs="*", metavar="MODE", help=f"{', '.join(MODES)}; default: all")
+    parser.add_argument("--events", type=int, default=6000, help="length of the market for `stages`")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--waiting", type=int, default=200_000)
-    parser.add_argument("--one", nargs=2, metavar=("WHAT", "ARGUMENT"))
-    parser.add_argument("--settings")
+    parser.add_argument("--operations", type=int, default=20_000)
+    parser.add_argument("--backlog", type=int, default=1500, help="events by which `latency` and `scaling` measure capacity")
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--share", type=float, default=0.5)
+    parser.add_argument("--waiting", type=int, default=1_000_000)
     given = parser.parse_args(arguments)
-    if given.one:
-        print(json.dumps(ONE[given.one[0]](Settings(**json.loads(given.settings)), given.one[1])))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        broker = LocalBroker(Path(folder) / "broker")
-        try:
-            everything(broker.up(), Path(folder), given.events, given.rounds, given.waiting)
-        finally:
-            broker.kill()
+    if unknown := set(given.modes) - set(MODES):
+        parser.error(f"no such mode: {', '.join(sorted(unknown))}")
+    for mode in given.modes or MODES:
+        with tempfile.TemporaryDirectory() as folder:
+            broker = LocalBroker(Path(folder) / "broker")
+            try:
+                base = Settings(
+                    broker=f"kafka://{broker.up()}", data_dir=Path(folder) / "first", kafka_app="bench", kafka_session_s=6.0
+                )
+                asyncio.run(apply_topics(base))
+                began = time.monotonic()
+                MODES[mode](base, Path(folder), given)
+                print(f"  ({mode} took {time.monotonic() - began:.0f} s)", flush=True)
+            finally:
+                broker.kill()
 
 
-def everything(address: str, folder: Path, events: int, rounds: int, waiting: int) -> None:
-    """All measurements on one broker."""
-    base = Settings(
-        broker=f"kafka://{address}", data_dir=folder / "first", kafka_app="bench", kafka_session_s=6.0, batch_records=64
-    )
-    asyncio.run(apply_topics(base))
-    publish(base, events)
+# --- a stage's records a second of one core
+
+
+def stages(base: Settings, folder: Path, given: argparse.Namespace) -> None:
+    """Every stage over a market, but the writer."""
+    base = base.model_copy(update={"batch_records": 64})
+    publish(base, market(given.events))
     run_workers(base, until_idle=True)
-    print(f"{events} simulated events, {rounds} rounds, medians; records a second of one core")
-    rates = {}
+    print(f"stages: {given.events} simulated events, {given.rounds} rounds, medians; records a second of one core")
     for role in WORKERS:
-        worker, bare = [], []
-        for _ in range(rounds):
-            worker.append(spawn(base, folder, "worker", role)["rate"])
-            bare.append(spawn(base, folder, "bare", role)["rate"])
-        rates[role] = statistics.median(worker)
-        ratio = statistics.median(one / other if other else 0.0 for one, other in zip(worker, bare, strict=True))
-        if not rates[role]:
-            print(f"{role:<9} too few records to measure: take more --events")
-            continue
-        print(f"{role:<9} worker {rates[role]:8.0f}   bare loop {statistics.median(bare):8.0f}   {ratio:5.2f} of bare")
-    scaling(base, folder, min(events, 1500), rounds)
-    half = 0.5 / sum(1 / rate for role, rate in rates.items() if rate and role != "writer")
-    found = spawn(base, folder, "latency", f"{half:.0f}")
-    print(f"latency at {half:.0f} events/s: p50 {found['p50_ms']:.0f} ms, p95 {found['p95_ms']:.0f} ms, n {found['n']:.0f}")
-    found = spawn(base, folder, "memory", str(waiting))
-    print(f"{waiting} records waiting: {found['first_mb']:.0f} MB resident at first, at most {found['last_mb']:.0f} MB later")
+        if role != "writer" and sum(sum(ends(base, topic.name).values()) for topic in INPUTS[role]) > 500:
+            compare(base, folder, role, given.rounds)
 
 
-def scaling(base: Settings, folder: Path, events: int, rounds: int) -> None:
+def writer(base: Settings, folder: Path, given: argparse.Namespace) -> None:
+    """The insight writer over votes on some insights."""
+    with KafkaLog(base) as log:
+        publisher = Publisher(log)
+        made = operations(given.operations)
+        while batch := list(islice(made, 1000)):
+            publisher.publish_many(batch)
+    print(
+        f"writer: {given.operations} votes on {INSIGHTS} insights, {given.rounds} rounds, medians; records a second of one core"
+    )
+    compare(base, folder, "writer", given.rounds)
+
+
+def compare(base: Settings, folder: Path, role: str, rounds: int) -> None:
+    """A worker and a bare loop, in turns."""
+    worker, bare = [], []
+    for _ in range(rounds):
+        worker.append(measured(fresh(base, folder), "worker", role))
+        bare.append(measured(fresh(base, folder), "bare", role))
+    ratio = statistics.median(one["rate"] / other["rate"] for one, other in zip(worker, bare, strict=True))
+    mine, theirs = (statistics.median(one["rate"] for one in found) for found in (worker, bare))
+    print(
+        f"  {role:<9} worker {mine:8.0f}   bare loop {theirs:8.0f}   {ratio:5.2f} of bare   ({worker[0]['records']:.0f} records)",
+        flush=True,
+    )
+
+
+def operations(votes: int) -> Iterator[Operation]:
+    """New insights, then votes on them in turn, three for each one against."""
+    said: dict[str, Any] = {"author": "bench", "reason": "measured"}
+    for n in range(INSIGHTS):
+        yield AddInsight(
+            op_id=f"add-{n}", insight_id=f"insight-{n}", ts=START, text=f"Pool {n} is best between {n % 24} and {n % 24 + 2} UTC",
+            category=Category.GENERAL, key=f"swap:1:pool-{n}", label=f"pool {n}", **said,
+        )  # fmt: skip
+    for n in range(votes):
+        vote = DownvoteInsight if n % 4 == 3 else UpvoteInsight
+        yield vote(op_id=f"vote-{n}", insight_id=f"insight-{n % INSIGHTS}", ts=START + timedelta(seconds=n), **said)
+
+
+# --- one and two embed workers
+
+
+def scaling(base: Settings, folder: Path, given: argparse.Namespace) -> None:
     """Events/s of one and of two embed workers without the cache."""
     rates: dict[int, list[float]] = {1: [], 2: []}
-    for _ in range(rounds):
+    for _ in range(given.rounds):
         for workers in rates:
             settings = renewed(base, folder, embedding_cache=False, model_threads=1, batch_records=32)
             before = ends(settings, EPISODES_RECORDED.name)
-            publish(settings, events, start=now_offset())
-            processes = [start(settings, "embed", "until-idle") for _ in range(workers)]
+            publish(settings, market(given.backlog))
+            processes = [Measuring(settings, "until-idle", "embed") for _ in range(workers)]
             for process in processes:
-                process.communicate()
+                process.answer()
             rates[workers].append(log_rate(settings, before))
     one, two = (statistics.median(rates[workers]) for workers in (1, 2))
-    print(f"embed without cache: 1 worker {one:.1f} events/s, 2 workers {two:.1f} events/s, {two / one:.2f} ×")
-
-
-def now_offset() -> int:
-    """A number that makes events of this call different from all earlier ones."""
-    return uuid.uuid4().int % 10**9
-
-
-def publish(settings: Settings, events: int, start: int = 0) -> list[str]:
-    """Publish a simulated market; ids get a prefix so that each call's events are new."""
-    made = [item for item in simulate(SEED, events) if isinstance(item, ToolExecution)]
-    if start:
-        made = [event.model_copy(update={"event_id": f"{start}-{event.event_id}", "tx_hash": None}) for event in made]
-    with KafkaLog(settings) as log:
-        publisher = Publisher(log)
-        for first in range(0, len(made), 500):
-            publisher.publish_many(made[first : first + 500])
-    return [event.event_id for event in made]
-
-
-def ends(settings: Settings, topic: str) -> dict[int, int]:
-    """The ends of a topic's partitions."""
-    with KafkaLog(settings) as log:
-        return log.end_offsets(topic)
+    print(f"scaling: embed without cache: 1 worker {one:.1f} events/s, 2 workers {two:.1f} events/s, {two / one:.2f} ×")
 
 
 def log_rate(settings: Settings, before: dict[int, int]) -> float:
@@ -155,174 +163,181 @@ def log_rate(settings: Settings, before: dict[int, int]) -> float:
     return len(times) / ((max(times) - min(times)) / 1000)
 
 
-def renewed(base: Settings, folder: Path, **changes: Any) -> Settings:
-    """Settings with new consumer groups, which start at the end of what was read, and a new data folder."""
-    name = f"bench-{uuid.uuid4().hex[:6]}"
-    settings = base.model_copy(update={"kafka_app": name, "data_dir": folder / name, **changes})
-    with KafkaLog(settings) as log:
-        from streams.kafka.client import group_of
-
-        for role in WORKERS:
-            for topic in INPUTS[role]:
-                log.commit(group_of(settings, role), {(topic.name, p): end for p, end in log.end_offsets(topic.name).items()})
-    return settings
+# --- latency at a share of what the pipeline can do
 
 
-def start(settings: Settings, what: str, argument: str) -> subprocess.Popen[str]:
-    """A measurement in a process of its own."""
-    command = [sys.executable, "-m", "bench.kafka", "--one", what, argument, "--settings", json.dumps(settings.plain())]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+class Effects:
+    """The lines that a pipeline's process writes of what stands in its stores."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = 0
+        self.at: dict[str, float] = {}
+
+    def wait(self, wanted: set[str], seconds: float, process: Measuring) -> None:
+        """Until all of these have had their effect."""
+        deadline = time.monotonic() + seconds
+        while not wanted <= self.at.keys():
+            if process.ended or time.monotonic() > deadline:
+                raise RuntimeError(f"{len(wanted - self.at.keys())} of {len(wanted)} had no effect in {seconds:.0f} s")
+            time.sleep(0.05)
+            self._take()
+
+    def _take(self) -> None:
+        if not self._path.exists():
+            return
+        with self._path.open(encoding="utf-8") as file:
+            file.seek(self._read)
+            text = file.read()
+        whole = text[: text.rfind("\n") + 1]
+        self._read += len(whole.encode())
+        for line in whole.splitlines():
+            _, name, at = line.split()
+            self.at.setdefault(name, float(at))
 
 
-def spawn(base: Settings, folder: Path, what: str, argument: str) -> dict[str, float]:
-    """Run a measurement and read what it found."""
-    name = f"bench-{uuid.uuid4().hex[:6]}"
-    settings = (
-        base.model_copy(update={"kafka_app": name, "data_dir": folder / name})
-        if what in ("worker", "bare")
-        else renewed(base, folder)
-    )
-    process = start(settings, what, argument)
-    out, errors = process.communicate()
-    if process.returncode:
-        raise RuntimeError(errors[-3000:])
-    found: dict[str, float] = json.loads(out.splitlines()[-1])
-    return found
-
-
-def one_worker(settings: Settings, role: str) -> dict[str, float]:
-    """A worker over all that its topics hold."""
-    counted: list[tuple[float, int]] = []
-
-    def note(progress: Progress) -> None:
-        counted.append((time.process_time(), progress.tally.received))
-
-    with open_slots(settings, [role]) as slots:
-        readers: list[Reads] = [Reader(role)]
-        asyncio.run(run_until_idle(create_app(settings, slots, on_progress=note), settings, readers))
-    spent = counted[-1][0] - counted[0][0]
-    return {"rate": sum(records for _, records in counted[1:]) / spent if spent else 0.0}
-
-
-def one_bare(settings: Settings, role: str) -> dict[str, float]:
-    """The same stage over a bare loop."""
-    with open_slots(settings, [role]) as slots:
-        return {"rate": asyncio.run(bare_loop(settings, slots[0], role))}
-
-
-async def bare_loop(settings: Settings, slot: Any, role: str) -> float:
-    """Fetch, decode, handle."""
-    from aiokafka import AIOKafkaConsumer, TopicPartition
-
-    tps = [TopicPartition(topic.name, number) for topic in INPUTS[role] for number in range(topic.partitions)]
-    consumer = AIOKafkaConsumer(**client_arguments(settings), enable_auto_commit=False, auto_offset_reset="earliest")
-    await consumer.start()
-    stages = {tp: slot.factory(tp.partition) if slot.factory else slot.stage for tp in tps}
+def latency(base: Settings, folder: Path, given: argparse.Namespace) -> None:
+    """Capacity, then a share of it."""
+    settings = base.model_copy(update={"embedding_cache": False})
+    talk = folder / "talk"
+    effects = Effects(talk.with_suffix(".effects"))
+    events = market(LONG_MARKET)
+    process = Measuring(settings, "pipeline", str(talk))
     try:
-        consumer.assign(tps)
-        await consumer.seek_to_beginning(*tps)
-        left = sum((await consumer.end_offsets(tps)).values())
-        began, total = 0.0, 0
-        while left > 0:
-            for tp, records in (await consumer.getmany(timeout_ms=200, max_records=settings.batch_records)).items():
-                fed = [decoded(BY_NAME[tp.topic], as_record(record)) for record in records]
-                deliveries: list[Delivery] = [one.delivery for one in fed if one.delivery is not None]
-                stages[tp].handle(deliveries)
-                left -= len(records)
-                if began:
-                    total += len(records)
-                began = began or time.process_time()
-        return total / (time.process_time() - began) if total else 0.0
-    finally:
-        await consumer.stop()
-
-
-def one_embed(settings: Settings, _: str) -> dict[str, float]:
-    """An embed worker until its group has read all."""
-    with open_slots(settings, ["embed"]) as slots:
-        readers: list[Reads] = [Reader("embed")]
-        asyncio.run(run_until_idle(create_app(settings, slots), settings, readers))
-    return {}
-
-
-def one_latency(settings: Settings, rate: str) -> dict[str, float]:
-    """All workers in this process; events at a steady rate."""
-    sent: dict[str, float] = {}
-    took: list[float] = []
-    ready = threading.Event()
-
-    def note(progress: Progress) -> None:
-        now = time.time()
-        if progress.stage == "episodes":
-            ready.set()
-        if progress.stage == "episodes":
-            took.extend(now - sent[one.message.event.event_id] for one in progress.deliveries if one.message.event.event_id in sent)
-
-    def pace() -> None:
-        start = now_offset()
-        made = [item for item in simulate(SEED, max(200, int(float(rate) * 20))) if isinstance(item, ToolExecution)]
         with KafkaLog(settings) as log:
             publisher = Publisher(log)
-            publisher.publish(made[0].model_copy(update={"event_id": f"{start}-first", "tx_hash": None}))
-            ready.wait(60)
-            began = time.time()
-            for number, event in enumerate(made):
-                due = began + number / float(rate)
-                time.sleep(max(0.0, due - time.time()))
-                sent[f"{start}-{number}"] = time.time()
-                publisher.publish(event.model_copy(update={"event_id": f"{start}-{number}", "tx_hash": None}))
-
-    async def work(slots: Any) -> None:
-        app = create_app(settings, slots, on_progress=note)
-        pacing = asyncio.get_running_loop().run_in_executor(None, pace)
-        from streams.kafka.app import run_app
-
-        stop = asyncio.Event()
-        pacing.add_done_callback(lambda _: asyncio.get_running_loop().call_later(5.0, stop.set))
-        await run_app(app, settings, stop)
-        await pacing
-
-    with open_slots(settings) as slots:
-        asyncio.run(work(slots))
-    cuts = statistics.quantiles(took, n=100)
-    return {"p50_ms": cuts[49] * 1000, "p95_ms": cuts[94] * 1000, "n": float(len(took))}
+            warm = list(islice(events, WARM_EVENTS))
+            publisher.publish_many(warm)
+            effects.wait({event.event_id for event in warm}, 120, process)
+            able = capacity(publisher, list(islice(events, given.backlog)), effects, process)
+            rate = able * given.share
+            print(f"latency: the pipeline does {able:.1f} events/s; {rate:.1f}/s are offered", flush=True)
+            sent, directives = offer(publisher, events, rate, given.seconds)
+            effects.wait({name for name, _ in (*sent, *directives)}, 120, process)
+        for what, times in (("event to episode store", sent), ("directive to insight store", directives)):
+            told(what, [effects.at[name] - at for name, at in times])
+    finally:
+        talk.write_text("stop")
+        process.answer()
 
 
-def one_memory(settings: Settings, waiting: str) -> dict[str, float]:
-    """Resident memory of an embed worker with ``waiting`` records before it: at its first batch, and at most over 20,000 more."""
-    made = [item for item in simulate(SEED, 2000) if isinstance(item, ToolExecution)]
+def capacity(publisher: Publisher, events: list[ToolExecution], effects: Effects, process: Measuring) -> float:
+    """Events/s that are worked off of a backlog, after its first tenth."""
+    publisher.publish_many(events)
+    effects.wait({event.event_id for event in events}, 600, process)
+    times = sorted(effects.at[event.event_id] for event in events)
+    first = len(times) // 10
+    return (len(times) - first) / (times[-1] - times[first])
+
+
+def offer(
+    publisher: Publisher, events: Iterator[ToolExecution], rate: float, seconds: float
+) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
+    """Publish evenly; ids and times of the events and directives after warming up. Who is late publishes at once."""
+    sent, directives = [], []
+    began = time.time()
+    until = began + WARM_S + seconds
+    number = 0
+    while (due := began + number / rate) < until:
+        time.sleep(max(0.0, due - time.time()))
+        event = next(events)
+        at = time.time()
+        publisher.publish(event)
+        if at > began + WARM_S:
+            sent.append((event.event_id, at))
+        number += 1
+        if int(number / rate * 2) > int((number - 1) / rate * 2):
+            op_id = f"bench-{uuid.uuid4().hex}"
+            at = time.time()
+            publisher.publish(
+                SubmitDirective(
+                    op_id=op_id, insight_id=op_id, ts=datetime.fromtimestamp(at, UTC), author="bench", reason="measured",
+                    text=f"Directive {op_id}", feedback_type="market_context",
+                )
+            )  # fmt: skip
+            if at > began + WARM_S:
+                directives.append((op_id, at))
+    print(f"  offered {number / (time.time() - began):.1f} events/s over {time.time() - began:.0f} s", flush=True)
+    return sent, directives
+
+
+def told(what: str, seconds: list[float]) -> None:
+    """Quantiles, and the median of the last fifth beside that of the first: a queue that grows shows there."""
+    cuts = statistics.quantiles(seconds, n=100)
+    fifth = len(seconds) // 5
+    first, last = statistics.median(seconds[:fifth]), statistics.median(seconds[-fifth:])
+    print(
+        f"  {what}: p50 {cuts[49] * 1000:.0f} ms, p95 {cuts[94] * 1000:.0f} ms, p99 {cuts[98] * 1000:.0f} ms, "
+        f"n {len(seconds)}; median of the first fifth {first * 1000:.0f} ms, of the last {last * 1000:.0f} ms",
+        flush=True,
+    )
+
+
+# --- memory
+
+
+def waiting(base: Settings, folder: Path, given: argparse.Namespace) -> None:
+    """A store that takes nothing, and records that pile up before it."""
+    talk = folder / "talk"
+    process = Measuring(base, "slow", f"{talk}:{given.waiting}")
+    use = MemoryUsed(use_id="use", agent_id="agent", ts=START, recalled=("a" * 36, "b" * 36), used=("a" * 36,), ended="success")
+    with KafkaLog(base) as log:
+        (record,) = records_of([use])
+        first = max(1, given.waiting // 1000)
+        while not talk.with_suffix(".ready").exists() and not process.ended:
+            time.sleep(0.1)
+        time.sleep(2.0)  # some looks at a worker that is up and has nothing to do
+        append(log, [record], first)
+        talk.write_text("published")
+        append(log, [record], given.waiting - first)
+    time.sleep(10.0)  # everything stands in the log; the worker holds its first batch, its partitions paused
+    talk.write_text("go")
+    found = process.answer()
+    print(f"waiting: {found['taken']:.0f} records before a store that takes nothing, then {found['seconds']:.0f} s to take them")
+    print(
+        f"  resident MB: before {found['before_max']:.0f}, "
+        f"while they waited {found['waiting_min']:.0f} to {found['waiting_max']:.0f}, "
+        f"while they were taken {found['working_min']:.0f} to {found['working_max']:.0f}, at the end {found['end_max']:.0f}",
+        flush=True,
+    )
+    settings = renewed(base, folder)
     with KafkaLog(settings) as log:
-        publisher = Publisher(log)
-        records = [publisher._record(event, None) for event in made]
-        for _ in range(int(waiting) // len(records)):
-            log.append(records)
-    seen: list[float] = []
-
-    async def work(slots: Any) -> None:
-        from streams.kafka.app import run_app
-
-        stop = asyncio.Event()
-
-        def note(progress: Progress) -> None:
-            seen.append(resident_mb())
-            if len(seen) * settings.batch_records > 20_000:
-                stop.set()
-
-        await run_app(create_app(settings, slots, on_progress=note), settings, stop)
-
-    with open_slots(settings, ["embed"]) as slots:
-        asyncio.run(work(slots))
-    return {"first_mb": seen[0], "last_mb": max(seen), "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+        append(log, records_of(list(market(2000))), given.waiting)
+    found = measured(settings, "agent", str(min(AGENT_RECORDS, given.waiting)))
+    print(
+        f"  embed worker, {given.waiting} events before it, over the first {found['taken']:.0f}: resident MB "
+        f"{found['first']:.0f} at the first batch, at most {found['fifth']:.0f} in the first fifth "
+        f"and {found['most']:.0f} in all, {found['last']:.0f} at the end",
+        flush=True,
+    )
 
 
-def resident_mb() -> float:
-    """This process's resident memory."""
-    import psutil
+def append(log: KafkaLog, records: Sequence[NewRecord], count: int) -> None:
+    """Append records over and over, over all partitions."""
+    for first in range(0, count, 5000):
+        log.append([records[n % len(records)] for n in range(first, min(first + 5000, count))])
 
-    return float(psutil.Process().memory_info().rss) / 2**20
+
+class Gathering:
+    """A log that keeps what is appended to it."""
+
+    def __init__(self) -> None:
+        self.records: list[NewRecord] = []
+
+    def append(self, batch: Sequence[NewRecord]) -> list[Position]:
+        """Keep."""
+        self.records += batch
+        return [Position(record.topic, 0, n) for n, record in enumerate(batch)]
 
 
-ONE = {"worker": one_worker, "bare": one_bare, "embed": one_embed, "latency": one_latency, "memory": one_memory}
+def records_of(messages: Sequence[ToolExecution | MemoryUsed]) -> list[NewRecord]:
+    """Messages as the publisher sends them."""
+    gathering = Gathering()
+    Publisher(gathering).publish_many(messages)
+    return gathering.records
+
+
+MODES = {"stages": stages, "writer": writer, "scaling": scaling, "latency": latency, "waiting": waiting}
 
 if __name__ == "__main__":
     main()
