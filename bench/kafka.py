@@ -100,9 +100,7 @@ def writer(base: Settings, folder: Path, given: argparse.Namespace) -> None:
         made = operations(given.operations)
         while batch := list(islice(made, 1000)):
             publisher.publish_many(batch)
-    print(
-        f"writer: {given.operations} votes on {INSIGHTS} insights, {given.rounds} rounds, medians; records a second of one core"
-    )
+    print(f"writer: {given.operations} votes on {INSIGHTS} insights, {given.rounds} rounds, medians; records a second of one core")
     compare(base, folder, "writer", given.rounds)
 
 
