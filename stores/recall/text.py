@@ -39,6 +39,8 @@ def fold(text: str) -> str:
     >>> fold("ＵＳＤＣ Café")
     'usdc cafe'
     """
+    if text.isascii():  # most texts are; nothing in them decomposes
+        return text[:MAX_CHARS].lower()
     decomposed = unicodedata.normalize("NFKD", text[:MAX_CHARS]).casefold()
     return unicodedata.normalize("NFC", "".join(ch for ch in decomposed if not unicodedata.combining(ch)))
 

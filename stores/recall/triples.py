@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 
 from schemas.episodes import Episode
 from schemas.insights import Insight
@@ -128,7 +129,7 @@ def named_in(query: str, entities: Iterable[Entity]) -> set[Entity]:
     set()
     """
     asked = f" {' '.join(words(query))} "
-    return {entity for entity in entities if any(f" {form} " in asked for form in _forms(entity))}
+    return {entity for entity in entities if any(f" {form} " in asked for form in _forms(entity.surface, entity.identity))}
 
 
 def split_key(key: str) -> tuple[str, str, str]:
@@ -141,8 +142,9 @@ def split_key(key: str) -> tuple[str, str, str]:
     return parts[0], parts[1], parts[2]
 
 
-def _forms(entity: Entity) -> set[str]:
-    forms = {" ".join(words(entity.surface))}
-    if len(entity.identity) >= _SHORTEST_IDENTITY:
-        forms.add(" ".join(words(entity.identity)))
-    return forms - {""}
+@lru_cache(maxsize=16_384)  # the same markets, tokens and routers come with every question
+def _forms(surface: str, identity: str) -> frozenset[str]:
+    forms = {" ".join(words(surface))}
+    if len(identity) >= _SHORTEST_IDENTITY:
+        forms.add(" ".join(words(identity)))
+    return frozenset(forms - {""})
