@@ -41,7 +41,7 @@ def decoded(topic: Topic, record: Record) -> Fed:
     except ContractError as error:
         return Fed(record, None, error)
     position = Position(record.topic, record.partition, record.offset)
-    return Fed(record, Delivery(position, record.key, message, record.timestamp_ms), None)
+    return Fed(record, Delivery(position, record.key, message, record.timestamp_ms, record.header("traceparent")), None)
 
 
 def checked(stage: Stage, outcome: Outcome, deliveries: Sequence[Delivery]) -> Outcome:

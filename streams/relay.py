@@ -14,6 +14,7 @@ from streams.embedded.lease import DriverLease
 from streams.embedded.log import EmbeddedLog
 from streams.headers import event_headers
 from streams.log import NewRecord
+from streams.tracing import handed_on
 from workers.stage import Emission
 
 
@@ -37,8 +38,9 @@ class Outbox(Protocol):
 
 
 def to_record(emission: Emission, source: str) -> NewRecord:
-    """An emission as a record: its key decides the partition, CloudEvents headers say what it is."""
-    headers = event_headers(emission.topic, emission.message_id, emission.ts_ms, source=source)
+    """An emission as a record: its key decides the partition, CloudEvents headers say what it is and which trace goes on in it."""
+    trace = handed_on(emission.trace, source)
+    headers = event_headers(emission.topic, emission.message_id, emission.ts_ms, source=source, traceparent=trace)
     return NewRecord(emission.topic.name, emission.key.encode(), emission.message.to_wire(), headers)
 
 

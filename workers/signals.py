@@ -23,7 +23,7 @@ from workers.drift import Alarm, DriftMonitor
 from workers.metrics import watched_values
 from workers.regimes.monitor import Change, RegimeMonitor
 from workers.regimes.series import seen
-from workers.stage import Delivery, Emission, Outcome
+from workers.stage import Delivery, Emission, Outcome, caused
 
 MAX_KEYS = 512
 FORMAT = 2
@@ -81,7 +81,7 @@ class SignalsStage:
         for delivery in batch:
             verdict, raised = self._fold(delivery.message)
             verdicts[verdict] += 1
-            emissions += raised
+            emissions += caused(delivery, raised)
         changes = sum(isinstance(emission.message, RegimeSignal) for emission in emissions)
         return Outcome(
             emissions=emissions,

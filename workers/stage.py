@@ -12,7 +12,7 @@ A **sink** is a stage that writes a store. Its effects must be idempotent: a dri
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from schemas.base import Contract
@@ -30,12 +30,14 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One decoded record. ``timestamp_ms`` is the log's own time of arrival; ``message`` the contract of the topic."""
+    """One decoded record. ``timestamp_ms`` is the log's own time of arrival; ``message`` the contract of the topic; ``trace`` the
+    record's ``traceparent``, which decides nothing."""
 
     position: Position
     key: bytes | None
     message: Any
     timestamp_ms: int
+    trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,13 @@ class Emission:
     message_id: str
     ts_ms: int
     """Event time in Unix milliseconds; becomes the ``ce_time`` header."""
+    trace: str | None = None
+    """The ``traceparent`` of the record that brought it about."""
+
+
+def caused(delivery: Delivery, emissions: Sequence[Emission]) -> Sequence[Emission]:
+    """What a record brought about, with that record's trace."""
+    return emissions if delivery.trace is None else [replace(one, trace=delivery.trace) for one in emissions]
 
 
 @dataclass(frozen=True, slots=True)

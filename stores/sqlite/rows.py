@@ -55,7 +55,8 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
-    """A message that the writer committed and the relay has yet to publish. ``seq`` rises; ``value`` is the record's value."""
+    """A message that the writer committed and the relay has yet to publish. ``seq`` rises; ``value`` is the record's value.
+    ``trace`` is the ``traceparent`` of the operation behind it."""
 
     seq: int
     topic: str
@@ -63,6 +64,7 @@ class OutboxRow:
     message_id: str
     ts_ms: int
     value: bytes
+    trace: str | None = None
 
 
 def insight_columns(insight: Insight) -> dict[str, Any]:

@@ -323,6 +323,8 @@ _REGIMES = Migration(
     ),
 )
 
+_TRACES = Migration(13, "the trace of an announcement", ("ALTER TABLE outbox ADD COLUMN trace TEXT",))
+
 MIGRATIONS = (
     _INSIGHTS,
     _VECTORS,
@@ -336,4 +338,5 @@ MIGRATIONS = (
     _STANDINGS,
     _PLACES,
     _REGIMES,
+    _TRACES,
 )

@@ -185,9 +185,10 @@ class Transaction:
             [(topic, partition, offset) for (topic, partition), offset in sorted(offsets.items())],
         )
 
-    def send(self, messages: Sequence[tuple[str, str, str, int, bytes]]) -> None:
-        """Put messages — topic, key, message id, event time in ms, value — into the outbox, in order."""
-        self._connection.executemany("INSERT INTO outbox (topic, key, message_id, ts_ms, value) VALUES (?, ?, ?, ?, ?)", messages)
+    def send(self, messages: Sequence[tuple[str, str, str, int, bytes, str | None]]) -> None:
+        """Put messages — topic, key, message id, event time in ms, value, trace — into the outbox, in order."""
+        sql = "INSERT INTO outbox (topic, key, message_id, ts_ms, value, trace) VALUES (?, ?, ?, ?, ?, ?)"
+        self._connection.executemany(sql, messages)
 
 
 class WritableInsightStore(InsightStore):
@@ -312,7 +313,7 @@ class WritableInsightStore(InsightStore):
 
     def pending(self, after: int = 0, limit: int = 500) -> list[OutboxRow]:
         """Messages to publish with ``seq`` beyond ``after``, in order."""
-        sql = "SELECT seq, topic, key, message_id, ts_ms, value FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?"
+        sql = "SELECT seq, topic, key, message_id, ts_ms, value, trace FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?"
         return [OutboxRow(*row) for row in self._connection.execute(sql, (after, limit))]
 
     def mark_sent(self, upto: int) -> None:

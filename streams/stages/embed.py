@@ -8,6 +8,7 @@ from datetime import datetime
 from schemas.episodes import Episode, episode_id
 from schemas.topics import EPISODES_RECORDED, TOOLS_EXECUTED, Topic
 from schemas.types import iso
+from streams.tracing import root
 from workers.ports import Embedder
 from workers.reflect import Reflection, reflect
 from workers.stage import Delivery, Emission, Outcome, Refusal
@@ -17,16 +18,18 @@ class ReflectEmbed:
     """Stateless. An execution becomes an episode under the id that its event gives it, with the sentence's vector.
 
     ``max_future_ms`` is how far after its arrival in the log an event may be dated: later ones are refused as ``future_dated``,
-    because one of them would push every clock that is made of event times.
+    because one of them would push every clock that is made of event times. ``trace_ratio`` is the share of the records without a
+    trace of their own that get one here.
     """
 
     name = "embed"
     inputs: tuple[Topic, ...] = (TOOLS_EXECUTED,)
     outputs: tuple[Topic, ...] = (EPISODES_RECORDED,)
 
-    def __init__(self, embedder: Embedder, max_future_ms: int) -> None:
+    def __init__(self, embedder: Embedder, max_future_ms: int, trace_ratio: float = 0.0) -> None:
         self._embedder = embedder
         self._max_future_ms = max_future_ms
+        self._trace_ratio = trace_ratio
 
     def handle(self, batch: Sequence[Delivery]) -> Outcome:
         """One inference call for the whole batch."""
@@ -64,7 +67,8 @@ class ReflectEmbed:
             model=self._embedder.model_id,
             importance=reflection.importance,
         )
-        return Emission(EPISODES_RECORDED, episode.key, episode, episode.id, _milliseconds(delivery))
+        trace = delivery.trace or root(event.event_id, self._trace_ratio)
+        return Emission(EPISODES_RECORDED, episode.key, episode, episode.id, _milliseconds(delivery), trace)
 
 
 def _milliseconds(delivery: Delivery) -> int:

@@ -52,6 +52,7 @@ class Change:
     before: Insight | None
     after: Insight
     reason: str
+    trace: str | None = None
 
 
 @dataclass(slots=True)
@@ -77,6 +78,8 @@ class Plan:
     refusals: list[Refusal] = field(default_factory=list)
     processed: int = 0
     duplicates: int = 0
+    trace: str | None = None
+    """The trace of the operation in hand."""
     counts: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -105,7 +108,7 @@ class Plan:
     def change(self, operation: Operation, before: Insight | None, after: Insight, reason: str) -> None:
         """Take an effect down."""
         self.insights[after.id] = after
-        self.changes.append(Change(operation, before, after, reason))
+        self.changes.append(Change(operation, before, after, reason, self.trace))
         self.hear(after)
 
     def hear(self, insight: Insight) -> None:
@@ -213,6 +216,7 @@ def _plan_operations(store: WritableInsightStore, plan: Plan, batch: Sequence[De
             verdict = before.get(place) or ("processed" if seen.get(operation.op_id) == place else "duplicate")
         else:
             plan.offsets[place[:2]] = place[2] + 1
+            plan.trace = delivery.trace
             verdict = "duplicate" if operation.op_id in seen else _apply(plan, operation, place)
             if verdict == "processed":
                 seen[operation.op_id] = place

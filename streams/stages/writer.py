@@ -30,7 +30,7 @@ from collections.abc import Mapping, Sequence
 from schemas.identity import content_id
 from schemas.insights import Insight, InsightStatus, InsightUpdate
 from schemas.topics import BY_NAME, INSIGHTS_UPDATED, MEMORY_USED, OPERATIONS, PORTFOLIO_STANDING, SIGNALS_RAISED, Topic
-from stores.sqlite import HistoryEntry, StoreError, WritableInsightStore
+from stores.sqlite import HistoryEntry, OutboxRow, StoreError, WritableInsightStore
 from stores.sqlite.filters import microseconds
 from stores.sqlite.rows import changed_fields
 from stores.sqlite.writable import Hook
@@ -150,7 +150,7 @@ class InsightOutbox:
         return [
             (
                 row.seq,
-                Emission(BY_NAME[row.topic], row.key, InsightUpdate.model_validate_json(row.value), row.message_id, row.ts_ms),
+                _announcement(row),
             )
             for row in self._store.pending(after, limit)
         ]
@@ -181,7 +181,12 @@ def _history(change: Change) -> HistoryEntry:
     )
 
 
-def _message(change: Change) -> tuple[str, str, str, int, bytes]:
+def _announcement(row: OutboxRow) -> Emission:
+    update = InsightUpdate.model_validate_json(row.value)
+    return Emission(BY_NAME[row.topic], row.key, update, row.message_id, row.ts_ms, row.trace)
+
+
+def _message(change: Change) -> tuple[str, str, str, int, bytes, str | None]:
     operation = change.operation
     update = InsightUpdate(
         insight=change.after,
@@ -193,4 +198,4 @@ def _message(change: Change) -> tuple[str, str, str, int, bytes]:
     )
     own = change.after.id == operation.insight_id
     message_id = content_id("insight-update", operation.op_id, *(() if own else (change.after.id,)))
-    return (INSIGHTS_UPDATED.name, change.after.id, message_id, microseconds(operation.ts) // 1000, update.to_wire())
+    return (INSIGHTS_UPDATED.name, change.after.id, message_id, microseconds(operation.ts) // 1000, update.to_wire(), change.trace)

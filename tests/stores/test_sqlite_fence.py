@@ -84,7 +84,7 @@ def test_threads_do_not_get_into_each_others_transactions(tmp_path: Path) -> Non
         def announce() -> None:
             inside.wait(10)
             with store.transaction() as transaction:
-                transaction.send([("topic", "key", "id", 0, b"{}")])
+                transaction.send([("topic", "key", "id", 0, b"{}", None)])
             sent.set()
 
         other = threading.Thread(target=announce)
@@ -117,7 +117,7 @@ def test_a_store_belongs_to_one_log(tmp_path: Path) -> None:
 
 def test_offsets_never_go_back_and_outbox_numbers_are_never_used_again(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    message = ("topic", "key", "id", 7, b"value")
+    message = ("topic", "key", "id", 7, b"value", None)
     with writing(path) as store:
         with store.transaction() as transaction:
             transaction.advance({("t", 0): 10, ("t", 1): 5})
@@ -131,7 +131,9 @@ def test_offsets_never_go_back_and_outbox_numbers_are_never_used_again(tmp_path:
         assert store.pending() == []
     with writing(path) as store, store.transaction() as transaction:
         transaction.send([message])
-        assert [(row.seq, row.topic, row.key, row.message_id, row.ts_ms, row.value) for row in store.pending()] == [(4, *message)]
+        assert [(row.seq, row.topic, row.key, row.message_id, row.ts_ms, row.value, row.trace) for row in store.pending()] == [
+            (4, *message)
+        ]
 
 
 def test_an_operation_is_claimed_once(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_stats_count_everything(filled: WritableInsightStore) -> None:
     with filled.transaction() as transaction:
         transaction.put(insight(0, status=InsightStatus.ARCHIVED), None)
         transaction.record([HistoryEntry("i0001", 1, "a", "ADD", at(0), "d", "r", None, Decimal("0.6"), None)])
-        transaction.send([("t", "k", "m", 0, b"{}")])
+        transaction.send([("t", "k", "m", 0, b"{}", None)])
     stats = filled.stats()
     assert (stats.active, stats.archived, stats.vectors, stats.outbox) == (COUNT - 1, 1, COUNT - 1, 1)
     assert stats.by_category == {"gas_timing": 30, "route_selection": 30, "slippage": 30}

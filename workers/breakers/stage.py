@@ -20,7 +20,7 @@ from schemas.portfolio import PortfolioStanding, PortfolioValuation
 from schemas.signals import BreakerSignal
 from schemas.topics import PORTFOLIO_STANDING, PORTFOLIO_VALUED, SIGNALS_RAISED, Topic
 from workers.breakers.portfolio import Book, Limits, Verdict, step
-from workers.stage import Delivery, Emission, Outcome, Refusal
+from workers.stage import Delivery, Emission, Outcome, Refusal, caused
 
 MAX_BOOKS = 1024
 FORMAT = 1
@@ -49,7 +49,9 @@ class BreakersStage:
             if refused is not None:
                 refusals.append(Refusal(delivery.position, *refused))
                 continue
-            verdict = self._fold(delivery.message, emissions)
+            raised: list[Emission] = []
+            verdict = self._fold(delivery.message, raised)
+            emissions += caused(delivery, raised)
             tally[verdict] += 1
             if verdict is Verdict.OTHER_UNIT:
                 detail = f"the book of {delivery.message.portfolio} is kept in another unit; restart it to change that"

@@ -24,7 +24,7 @@ from workers.distil.observations import Cell, Observation
 from workers.distil.said import Subject, emission
 from workers.errors import error_kind
 from workers.metrics import METRICS, watched_values
-from workers.stage import Delivery, Emission, Outcome
+from workers.stage import Delivery, Emission, Outcome, caused
 from workers.windows import Tumbling
 
 AUTHOR = "distil"
@@ -80,7 +80,9 @@ class DistilStage:
             if not episode.learnable:
                 not_learned += 1
                 continue
-            tally[self._learn(episode, delivery.position.partition, emissions)] += 1
+            raised: list[Emission] = []
+            tally[self._learn(episode, delivery.position.partition, raised)] += 1
+            emissions += caused(delivery, raised)
         counts: dict[str, int] = {"not_learned": not_learned} if not_learned else {}
         for one in emissions:
             kind = getattr(one.message, "kind", "windows")

@@ -26,7 +26,7 @@ from workers.drift import Alarm
 from workers.levels.book import AUTHOR, Book
 from workers.levels.frontier import Frontier
 from workers.levels.group import Group, Name, everything, tool_of
-from workers.stage import Delivery, Emission, Outcome
+from workers.stage import Delivery, Emission, Outcome, caused
 from workers.windows import Tumbling
 
 STATE_VERSION = 1
@@ -94,7 +94,7 @@ class LevelsStage:
             if record.watermark_ms is not None:
                 self._frontier.advance(record.source, record.watermark_ms)
             for complete in self._windows.closable(self._open, self._frontier.horizon_ms):
-                emissions += self._close(complete)
+                emissions += caused(delivery, self._close(complete))
         for one in emissions:
             kind = str(one.message.kind)  # type: ignore[attr-defined]
             counts[kind] = counts.get(kind, 0) + 1
