@@ -1,6 +1,6 @@
 """The learning core in one process: executions in, insights out, by the stages that the pipeline runs.
 
-reflect → episode → distil → operations → ledger. What is left out is what moves and keeps records: log, stores, and the
+reflect → episode → distil (→ levels) → operations → ledger. What is left out is what moves and keeps records: log, stores, and the
 embedding, because the question is always about one record key and so finds all of its insights.
 """
 
@@ -14,10 +14,11 @@ from schemas.episodes import Episode, episode_id
 from schemas.events import ToolExecution
 from schemas.insights import Insight, InsightStatus
 from schemas.settings import Settings
-from schemas.topics import EPISODES_RECORDED, OPERATIONS
+from schemas.topics import EPISODES_RECORDED, OPERATIONS, WINDOWS_CLOSED
 from workers import ledger
 from workers.distil.stage import DistilStage
 from workers.ledger import Single
+from workers.levels.stage import LevelsStage
 from workers.reflect import reflect
 from workers.signals import SignalsStage
 from workers.stage import Delivery, Position
@@ -27,11 +28,12 @@ MODEL = "none"
 
 
 class Memory:
-    """What one agent's executions have taught."""
+    """What executions have taught. With ``levels`` also what holds for a tool, for everything, and the lessons from failures."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, levels: bool = False) -> None:
         self.insights: dict[str, Insight] = {}
-        self.operations: Counter[str] = Counter()
+        self.history: list[Single] = []
+        """Every operation that applied, in order."""
         self.alarms = 0
         self._distil = DistilStage(
             window_hours=settings.window_hours,
@@ -42,7 +44,24 @@ class Memory:
             drift_delta=settings.drift_delta,
         )
         self._signals = SignalsStage(0, settings)
+        self._levels = (
+            LevelsStage(
+                window_hours=settings.window_hours,
+                window_min_episodes=settings.window_min_episodes,
+                evidence_limit=settings.evidence_limit,
+                fdr=settings.fdr,
+                drift_delta=settings.drift_delta,
+                sources=1,
+            )
+            if levels
+            else None
+        )
         self._offset = 0
+
+    @property
+    def operations(self) -> Counter[str]:
+        """How many operations of each kind applied."""
+        return Counter(operation.kind for operation in self.history)
 
     def learn(self, event: ToolExecution) -> None:
         """Take an execution."""
@@ -50,13 +69,21 @@ class Memory:
         self._offset += 1
         self.alarms += len(self._signals.handle([delivery]).emissions)
         for emission in self._distil.handle([delivery]).emissions:
-            if emission.topic is not OPERATIONS:
-                continue
-            operation = cast(Single, emission.message)
-            after = ledger.apply(self.insights.get(operation.insight_id), operation)
-            if isinstance(after, Insight):
-                self.insights[after.id] = after
-                self.operations[operation.kind] += 1
+            if emission.topic is OPERATIONS:
+                self._apply(cast(Single, emission.message))
+            elif emission.topic is WINDOWS_CLOSED and self._levels is not None:
+                closed = Delivery(
+                    Position(WINDOWS_CLOSED.name, 0, delivery.position.offset), None, emission.message, emission.ts_ms
+                )
+                for above in self._levels.handle([closed]).emissions:
+                    if above.topic is OPERATIONS:
+                        self._apply(cast(Single, above.message))
+
+    def _apply(self, operation: Single) -> None:
+        after = ledger.apply(self.insights.get(operation.insight_id), operation)
+        if isinstance(after, Insight):
+            self.insights[after.id] = after
+            self.history.append(operation)
 
     def recall(self, key: str) -> list[Insight]:
         """The insights about a record key that are believed enough to be handed out, the surest first."""

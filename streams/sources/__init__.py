@@ -8,10 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from streams.sources import tool_executions, uniswap_v3
+from streams.sources import agent_traces, tool_executions, uniswap_v3
 from streams.sources.base import Format, Item, Rejected, SourceError
 
 FORMATS: dict[str, Format] = {
+    "agent-trace": Format(
+        name="agent-trace",
+        summary="tau-bench results or a Reflexion trial: attempts of a tool-calling agent as JSON",
+        own_contract=False,
+        needs_pool=False,
+        read=lambda lines, _pool: agent_traces.read(lines),
+    ),
     "tool-executions": Format(
         name="tool-executions",
         summary="JSON lines of the tool-execution contract",

@@ -24,7 +24,7 @@ SETTINGS = Settings()
 @pytest.fixture(scope="module")
 def learned() -> Result:
     """A market in which the habit is the dearest router."""
-    return run("calm", 6, 700, SETTINGS)
+    return run("calm", 6, 600, SETTINGS)
 
 
 def test_what_it_learns_pays(learned: Result) -> None:
@@ -34,17 +34,17 @@ def test_what_it_learns_pays(learned: Result) -> None:
 
 
 def test_the_plain_agent_pays_the_same_whoever_trades_beside(learned: Result) -> None:
-    assert plain_costs("calm", 6, 700, SETTINGS) == learned.plain
+    assert plain_costs("calm", 6, 600, SETTINGS) == learned.plain
 
 
 def test_a_run_is_repeatable() -> None:
-    assert run("misleading", 2, 250, SETTINGS) == run("misleading", 2, 250, SETTINGS)
+    assert run("misleading", 2, 150, SETTINGS) == run("misleading", 2, 150, SETTINGS)
 
 
 def test_bounds_that_leave_one_value_leave_no_difference() -> None:
     habits = habits_of(6, Bounds())
     fixed = Bounds((habits.router,), (habits.pieces,), (habits.wait_h,), (habits.bound_bps,))
-    result = run("calm", 6, 300, SETTINGS, bounds=fixed)
+    result = run("calm", 6, 100, SETTINGS, bounds=fixed)
     assert result.remembering == result.plain
 
 
@@ -92,7 +92,7 @@ def test_below_half_nothing_is_recalled() -> None:
 
 
 def test_a_misleading_market_turns_and_the_loss_stays_small() -> None:
-    result = run("misleading", 6, 900, SETTINGS)
+    result = run("misleading", 6, 500, SETTINGS)
     assert result.turns > 0
     assert result.difference < BOUND_BPS
 
