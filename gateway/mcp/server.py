@@ -16,6 +16,7 @@ from gateway.errors import Gone, NotFound
 from gateway.keys import Caller
 from gateway.mcp import arguments as a
 from gateway.mcp.results import DirectivesResult, EpisodesResult, InsightsResult, MemoryResult, episode_hit, recall_view
+from gateway.middleware.context import FOOT, HEAD
 from gateway.protection import BreakersView
 from gateway.rest.bodies import InsightId, Key, Share, When
 from gateway.rest.reads import episode_plain
@@ -366,6 +367,12 @@ def _resources(server: MCPServer[Any], face: Face) -> None:
         return await face.resource(
             lambda who: DirectivesResult(directives=tuple(insight_view(one) for one in service.directives(who)))
         )
+
+    @server.prompt(name="briefing", title="Briefing")
+    async def told() -> str:
+        """What matters most now, to begin a conversation with."""
+        found = await face.ask(service.briefing)
+        return f"{HEAD}\n{found.text}\n{FOOT}"
 
     @server.resource("memory://briefing", name="briefing", title="Briefing", mime_type=JSON)
     async def briefing() -> str:

@@ -12,12 +12,14 @@ from typing import Any
 
 from gateway.composition import Layout, open_sinks, stage_slots
 from gateway.keys import ApiKey, Caller, KeyStore, Tier
+from gateway.ranking import LearnedRanking
 from gateway.service import BrainService
 from schemas.settings import Settings
 from stores.episodes import EpisodeStore
+from stores.recall.live import LiveInsights
 from stores.recall.recall import Recall
 from stores.recall.regimes import Regimes
-from stores.recall.stored import EpisodeSource, InsightSource
+from stores.recall.stored import EpisodeSource
 from stores.sqlite import InsightStore
 from streams.embedded.driver import EmbeddedDriver
 from streams.embedded.log import EmbeddedLog
@@ -93,8 +95,8 @@ class Brain:
 
 
 @contextmanager
-def running_brain(folder: Path) -> Iterator[Brain]:
-    """A brain at work in a folder."""
+def running_brain(folder: Path, *, works: bool = True) -> Iterator[Brain]:
+    """A brain at work in a folder; or one whose stages stand still, so that nothing that is written is applied."""
     settings = Settings(data_dir=folder, window_min_episodes=50)
     where = Layout(folder)
     embedder = WordEmbedder()
@@ -105,17 +107,24 @@ def running_brain(folder: Path) -> Iterator[Brain]:
         driver = stack.enter_context(EmbeddedDriver(log, stage_slots(settings, embedder, sinks)))
         stop = threading.Event()
         thread = threading.Thread(target=driver.run, args=(stop,))
-        thread.start()
 
         def end() -> None:
             stop.set()
             thread.join()
 
-        stack.callback(end)
+        if works:
+            thread.start()
+            stack.callback(end)
         insights = stack.enter_context(InsightStore.open(where.insights))
         episodes = stack.enter_context(EpisodeStore.open(where.episodes))
         keys = stack.enter_context(KeyStore(where.keys))
-        recall = Recall(EpisodeSource(episodes), InsightSource(insights, embedder), embedder, regimes=Regimes(insights))
+        recall = Recall(
+            EpisodeSource(episodes, mirrored=True),
+            LiveInsights(insights, embedder),
+            embedder,
+            regimes=Regimes(insights),
+            preference=LearnedRanking(insights, episodes),
+        )
         service = BrainService(
             log=log, insights=insights, episodes=episodes, recall=recall, embedder=embedder, clock=clock, pipeline=lambda: "here"
         )
