@@ -10,11 +10,14 @@ from datetime import UTC, datetime
 from typing import cast
 
 from gateway.composition import Pipeline, layout, open_embedder, open_episodes, open_insights, open_log, open_pipeline
+from gateway.ranking import LearnedRanking
 from gateway.service import BrainService, PipelineState
+from gateway.tracing import traced
 from gateway.upkeep import upkeep_beside
 from gateway.writing import Log
 from schemas.errors import BrainError
 from schemas.settings import Settings
+from stores.recall.live import LiveInsights
 from stores.recall.recall import Recall
 from stores.recall.regimes import Regimes
 from stores.recall.sources import Embedder
@@ -81,7 +84,8 @@ class _Housekeeping:
 def open_service(settings: Settings, *, pipeline: bool = True, clock: Callable[[], datetime] = utc_now) -> Iterator[BrainService]:
     """The service over the settings' data folder, which is made if need be.
 
-    With ``pipeline`` this process also runs the stages, unless another one does. Without, there must be stores to read.
+    With ``pipeline`` this process also runs the stages, unless another one does, and keeps in memory what recall reads most: it is
+    here to stay. Without, there must be stores to read.
 
     Raises:
         BrainError: there is no brain and no pipeline to make one, or it was made with another model.
@@ -92,7 +96,7 @@ def open_service(settings: Settings, *, pipeline: bool = True, clock: Callable[[
         log: Log | None = None
         if pipeline and not settings.on_kafka:
             try:
-                opened = stack.enter_context(open_pipeline(settings))
+                opened = stack.enter_context(open_pipeline(settings, stack.enter_context(traced(settings, None))))
             except DriverBusy:
                 pass
             else:
@@ -107,7 +111,11 @@ def open_service(settings: Settings, *, pipeline: bool = True, clock: Callable[[
         insights = stack.enter_context(open_insights(settings))
         episodes = stack.enter_context(open_episodes(settings)) if layout(settings).episodes.is_dir() else None
         recall = Recall(
-            EpisodeSource(episodes) if episodes else None, InsightSource(insights, embedder), embedder, regimes=Regimes(insights)
+            EpisodeSource(episodes, mirrored=pipeline) if episodes else None,
+            LiveInsights(insights, embedder) if pipeline else InsightSource(insights, embedder),
+            embedder,
+            regimes=Regimes(insights),
+            preference=LearnedRanking(insights, episodes),
         )
         service = BrainService(
             log=log, insights=insights, episodes=episodes, recall=recall, embedder=embedder, clock=clock, pipeline=state

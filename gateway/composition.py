@@ -185,7 +185,7 @@ def open_pipeline(settings: Settings, on_progress: Callable[[Progress], None] | 
 def stage_slots(settings: Settings, embedder: Embedder, sinks: Sinks) -> list[StageSlot]:
     """The stages as the embedded driver runs them."""
     return [
-        StageSlot(ReflectEmbed(embedder, round(settings.max_future_s * 1000)), threaded=True),
+        StageSlot(ReflectEmbed(embedder, round(settings.max_future_s * 1000), settings.followed), threaded=True),
         StageSlot(sinks.episode_sink, threaded=True),
         StageSlot(factory=lambda partition: SignalsStage(partition, settings)),
         StageSlot(factory=lambda partition: distil_stage(settings)),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.composition import breakers_stage, distil_stage, layout, open_embedder, open_log
+from gateway.tracing import traced
 from schemas.errors import BrainError
 from schemas.settings import Settings
 from schemas.topics import EPISODES_RECORDED, PORTFOLIO_VALUED, TOOLS_EXECUTED, Topic
@@ -124,7 +125,7 @@ def open_parts(settings: Settings, workers: Sequence[str] = WORKERS) -> Iterator
             if name == "writer" and insights is not None:
                 writer = InsightWriter(insights, embedder)
                 return StageSlot(writer, relay=Relay(writer.outbox))
-            return StageSlot(ReflectEmbed(embedder, round(settings.max_future_s * 1000)))
+            return StageSlot(ReflectEmbed(embedder, round(settings.max_future_s * 1000), settings.followed))
 
         yield Parts([slot(name) for name in dict.fromkeys(workers)], embedder, episodes, insights)
 
@@ -164,7 +165,11 @@ def run_workers(
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         await run_app(app, settings, stop)
 
-    with open_parts(settings, workers) as parts, _watched(settings, workers, parts, on_progress) as watched:
+    with (
+        traced(settings, on_progress) as take,
+        open_parts(settings, workers) as parts,
+        _watched(settings, workers, parts, take or on_progress) as watched,
+    ):
         asyncio.run(work(parts, watched))
 
 

@@ -70,6 +70,9 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field("warning", description="least serious log line that is written")
     log_format: Literal["text", "json"] = Field("text", description="log lines on stderr: text for people, json to be collected")
 
+    trace_endpoint: str = Field("", description="where spans are sent, e.g. http://127.0.0.1:4318/v1/traces; empty: nowhere")
+    trace_ratio: float = Field(0.01, ge=0, le=1, description="share of records without a trace of their own that get one")
+
     # Metrics and health. The port has no authentication: leave it on loopback, or put something before it that has.
     metrics_port: int = Field(0, ge=0, le=65535, description="port of /metrics, /healthz and /readyz; 0: none (9464 is usual)")
     metrics_host: str = Field("127.0.0.1", min_length=1, description="address that the metrics port listens on")
@@ -125,6 +128,11 @@ class Settings(BaseSettings):
     def on_kafka(self) -> bool:
         """Whether records move over Kafka."""
         return self.broker.startswith("kafka://")
+
+    @property
+    def followed(self) -> float:
+        """The share of records without a trace of their own that get one: none where spans are sent nowhere."""
+        return self.trace_ratio if self.trace_endpoint else 0.0
 
     @classmethod
     def settings_customise_sources(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
+from gateway.breaking import Breaker
 from gateway.composition import Pipeline, layout, open_pipeline
+from gateway.llm.wiring import model_breaker
 from gateway.metrics.collector import Cached, Part
 from gateway.metrics.meter import Meter
 from gateway.metrics.observe import InfoPart, Observation, serve
+from gateway.metrics.protection_part import CircuitsPart, PortfoliosPart
 from gateway.metrics.stores_part import EmbedderPart, EpisodesPart, FilesPart, InsightsPart
+from gateway.tracing import traced
 from schemas.settings import Settings
 from stores.embedding import CachedEmbedder
 from streams.embedded.worker import Progress
@@ -19,30 +23,40 @@ STORES_KEEP_S = 5.0
 
 
 @contextmanager
-def open_observed(settings: Settings, on_progress: Callable[[Progress], None] | None = None) -> Iterator[Pipeline]:
-    """A pipeline with the metrics port that the settings ask for; without one it is ``open_pipeline``.
+def open_observed(
+    settings: Settings, on_progress: Callable[[Progress], None] | None = None, breakers: Sequence[Breaker] = ()
+) -> Iterator[Pipeline]:
+    """A pipeline with the metrics port that the settings ask for; without one it is ``open_pipeline``. ``breakers`` are shown, too.
 
     Raises:
         BrainError: see ``open_pipeline``; or the port cannot be had.
     """
-    if not settings.metrics_port:
-        with open_pipeline(settings, on_progress) as pipeline:
-            yield pipeline
-        return
-    meter = Meter(on_progress)
     with ExitStack() as stack:
+        take = stack.enter_context(traced(settings, on_progress))
+        if not settings.metrics_port:
+            yield stack.enter_context(open_pipeline(settings, take))
+            return
+        meter = Meter(take)
         pipeline = stack.enter_context(open_pipeline(settings, meter.take))
         insights = InsightsPart(layout(settings).insights)
         stack.callback(insights.close)
-        parts = [Cached(part, STORES_KEEP_S) for part in _stores(settings, pipeline, insights)]
-        observation = observe(pipeline, meter, settings, parts)
+        portfolios = PortfoliosPart(layout(settings).insights)
+        stack.callback(portfolios.close)
+        parts = [Cached(part, STORES_KEEP_S) for part in (*_stores(settings, pipeline, insights), portfolios)]
+        observation = observe(pipeline, meter, settings, parts, breakers)
         stack.enter_context(serve(observation, settings))
         yield pipeline
 
 
-def observe(pipeline: Pipeline, meter: Meter, settings: Settings, stores: list[Cached]) -> Observation:
+def observe(
+    pipeline: Pipeline, meter: Meter, settings: Settings, stores: list[Cached], breakers: Sequence[Breaker] = ()
+) -> Observation:
     """The pipeline under observation."""
-    parts: list[Part] = [*stores, InfoPart(pipeline.embedder.model_id, pipeline.sinks.insights.backend)]
+    parts: list[Part] = [
+        *stores,
+        InfoPart(pipeline.embedder.model_id, pipeline.sinks.insights.backend),
+        CircuitsPart([*breakers] or [model_breaker(settings)]),
+    ]
     if isinstance(pipeline.embedder, CachedEmbedder):
         parts.append(EmbedderPart(pipeline.embedder))
     stall_s, behind_s = settings.health_stall_s, settings.health_behind_s
