@@ -244,6 +244,23 @@ MARKET = (
         unit="percentunit",
     ),
     Panel(
+        "Portfolios by breaker", "How many portfolios stand how; blind ones cannot be judged and keep their last state.",
+        [("sum by (state, sight) (defi_brain_portfolios{@})", "{{state}}, {{sight}}")], stacked=True,
+    ),
+    Panel(
+        "Worst drawdown", "The deepest fall of a portfolio from its mark: 3 % warns, 7 % halts new positions, 13 % stops.",
+        [("max(defi_brain_worst_drawdown_ratio{@})", "drawdown")], unit="percentunit",
+    ),
+    Panel(
+        "Circuits that are not closed", "Calls to the outside that are refused, or tried by a single probe.",
+        [('max by (circuit, state) (defi_brain_circuit_state{@,state!="closed"})', "{{circuit}}, {{state}}")],
+    ),
+    Panel(
+        "Calls to the outside", "A minute, by how they ended.",
+        [(f"sum by (circuit, outcome) (rate(defi_brain_circuit_calls_total{{@}}{_R})) * 60", "{{circuit}}, {{outcome}}")],
+        unit="cpm",
+    ),
+    Panel(
         "Event time reached", "How long ago, in event time, is what each stage has committed last.",
         [("time() - max by (stage) (defi_brain_stage_event_time_seconds{@})", "{{stage}}")], unit="s", columns=24, minimum=None,
     ),

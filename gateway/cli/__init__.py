@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from gateway.cli import (
-    breakers,
     backup,
+    breakers,
     briefing,
     confidence,
     dedup,
@@ -19,6 +19,7 @@ from gateway.cli import (
     kafka,
     keys,
     mcp,
+    model,
     recall_tune,
     regimes,
     rl,
@@ -78,6 +79,7 @@ for command in (
     keys.keys,
     serve.serve,
     mcp.mcp,
+    model.model,
     settings.config,
 ):
     main.add_command(command)

@@ -34,6 +34,7 @@ def up(arguments: dict[str, str | None], as_json: bool) -> None:
 
         run_and_tell(settings, ROLES, as_json)
         return
+    from gateway.llm.wiring import model_breaker, rounds
     from gateway.metrics.wiring import open_observed
     from gateway.upkeep import upkeep_beside
 
@@ -42,7 +43,12 @@ def up(arguments: dict[str, str | None], as_json: bool) -> None:
         signal.signal(number, lambda *_: stop.set())
     live = Live()
     settle_for_stores()
-    with open_observed(settings, live.take) as pipeline, upkeep_beside(settings, pipeline.log, pipeline.embedder):
+    breaker = model_breaker(settings)
+    with (
+        open_observed(settings, live.take, [breaker]) as pipeline,
+        upkeep_beside(settings, pipeline.log, pipeline.embedder),
+        rounds(settings, pipeline.log, breaker),
+    ):
         click.echo(f"running on {settings.log_path}; Ctrl-C stops", err=True)
         pipeline.driver.run(stop)
     live.clear()

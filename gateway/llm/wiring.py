@@ -140,12 +140,12 @@ class Rounds:
 
 
 @contextmanager
-def rounds(settings: Settings, log: AnyLog) -> Iterator[Rounds | None]:
+def rounds(settings: Settings, log: AnyLog, breaker: Breaker | None = None) -> Iterator[Rounds | None]:
     """Rounds in the background within the block, where the settings name a model."""
     if not settings.llm_url:
         yield None
         return
-    running = Rounds(settings, log, model_breaker(settings))
+    running = Rounds(settings, log, breaker or model_breaker(settings))
     try:
         yield running
     finally:

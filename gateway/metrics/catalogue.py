@@ -127,6 +127,26 @@ EMBEDDED = Metric(
     "defi_brain_embedded_texts_total", "counter", "Texts asked for, by what answered: the cache or the model.", ("source",)
 )
 
+PORTFOLIOS = Metric(
+    "defi_brain_portfolios",
+    "gauge",
+    "Portfolios by the state of their breaker, and by whether their valuations can be judged (seen) or not (blind).",
+    ("state", "sight"),
+)
+DRAWDOWN = Metric("defi_brain_worst_drawdown_ratio", "gauge", "The deepest fall of a portfolio from its high-water mark, 0 to 1.")
+CIRCUIT = Metric(
+    "defi_brain_circuit_state",
+    "gauge",
+    "Where the circuit around calls to the outside stands: 1 for its state.",
+    ("circuit", "state"),
+)
+CIRCUIT_CALLS = Metric(
+    "defi_brain_circuit_calls_total",
+    "counter",
+    "Calls to the outside by how they ended; refused ones were not made.",
+    ("circuit", "outcome"),
+)
+
 INFO = Metric("defi_brain_info", "gauge", "Always 1; the labels say what is running.", ("version", "model", "sqlite"))
 SCRAPE_ERRORS = Metric(
     "defi_brain_scrape_errors_total", "counter", "Scrapes in which a part of the metrics could not be read.", ("part",)
@@ -137,7 +157,7 @@ METRICS: tuple[Metric, ...] = (
     RECEIVED, OUTCOMES, REJECTED, EMITTED, REPLAYED, RELAYED, IN_PROCESS, HANDLE, COMMIT, RECORD_AGE, EVENT_AGE, EVENT_TIME,
     LAST_COMMIT, STALLED, LAG, OFFSET, END_OFFSET, LAG_SECONDS, LAG_EVENT_TIME, REBALANCES, ASSIGNED, COMMIT_AGE,
     STORE_BYTES, WAL_BYTES, DISK_FREE, DISK_SIZE, EPISODES, EPISODE_FRAGMENTS, EPISODE_SEGMENTS, OUTBOX, EPOCH, INSIGHTS,
-    OPERATIONS, REFUSED, ALARMS, EMBEDDED, INFO, SCRAPE_ERRORS, SCRAPE_SECONDS,
+    OPERATIONS, REFUSED, ALARMS, EMBEDDED, PORTFOLIOS, DRAWDOWN, CIRCUIT, CIRCUIT_CALLS, INFO, SCRAPE_ERRORS, SCRAPE_SECONDS,
 )  # fmt: skip
 """All of them, in the order of the exposition."""
 
