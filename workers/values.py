@@ -7,7 +7,8 @@ statement with other values in it.
 
 Order matters where roles do. "Swap USDC for WETH" has the words of "swap WETH for USDC", and so has "alpha is cheaper than beta" of
 its opposite; a cosine puts both pairs over 0.98. So what stands on the two sides of such a word is compared (``_turned``), the word
-that a side or a negation belongs to (``heads``), and never the bag of words alone.
+that a side or a negation belongs to (``heads``), and whether moving one phrase explains the other order (``_shuffled``: "at night
+pools are thin" and "pools are thin at night"); never the bag of words alone.
 
 All of it errs in one direction: what form cannot tell from the opposite counts as different. The price is in
 ``bench/RESULTS.md``: the share of true paraphrases that are kept apart.
@@ -158,7 +159,7 @@ def differences(one: Values, other: Values) -> set[str]:
         found.add("names")
     if _opposed(one, other):
         found.add("side" if _opposed(one, other) == "side" else "polarity")
-    if _turned(one.words, other.words):
+    if _turned(one.words, other.words) or _shuffled(one, other):
         found.add("order")
     mine, theirs = Counter(one.content), Counter(other.content)
     extra, missing = (mine - theirs).total(), (theirs - mine).total()
@@ -198,6 +199,29 @@ def _turned(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
             return True
     mine, theirs = _exchanged(one), _exchanged(other)
     return any((b, a) in theirs for a, b in mine)
+
+
+def _shuffled(one: Values, other: Values) -> bool:
+    """Whether the same words stand in an order that moving one phrase does not explain: two of them have changed places."""
+    mine, theirs = ([word for word in said.words if word not in AUXILIARIES] for said in (one, other))
+    if Counter(mine) != Counter(theirs):
+        mine, theirs = ([word for word in said if word not in FUNCTIONS] for said in (mine, theirs))
+    return Counter(mine) == Counter(theirs) and not _one_move(mine, theirs)
+
+
+def _one_move(one: list[str], other: list[str]) -> bool:
+    """Whether moving one run of words makes one list of the other.
+
+    >>> _one_move("at night pools are thin".split(), "pools are thin at night".split())
+    True
+    >>> _one_move("spot lags perpetual".split(), "perpetual lags spot".split())
+    False
+    """
+    while one and other and one[0] == other[0]:
+        one, other = one[1:], other[1:]
+    while one and other and one[-1] == other[-1]:
+        one, other = one[:-1], other[:-1]
+    return not one or any(one[place:] + one[:place] == other for place in range(1, len(one)))
 
 
 def _about_pivot(words: tuple[str, ...]) -> tuple[set[str], set[str]] | None:
