@@ -21,7 +21,7 @@ FIELDS = ("stage", "topic", "partition", "offset", "message_id", "reason", "trac
 class PlainFormatter(logging.Formatter):
     """Time, level, logger, words, and the fields as ``name=value``."""
 
-    converter = time.gmtime
+    converter = staticmethod(time.gmtime)
     default_time_format = "%Y-%m-%dT%H:%M:%S"
     default_msec_format = "%s.%03dZ"
 

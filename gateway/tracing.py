@@ -52,7 +52,7 @@ def traced(settings: Settings, then: Take | None) -> Iterator[Take | None]:
     try:
         yield spans.take
     finally:
-        processor.shutdown()
+        processor.shutdown()  # type: ignore[no-untyped-call]
 
 
 class Spans:
@@ -78,7 +78,7 @@ class Spans:
                 continue
             told.add(parent.text)
             place = delivery.position
-            about = {"topic": place.topic, "partition": place.partition, "offset": place.offset}
+            about: dict[str, str | int | float] = {"topic": place.topic, "partition": place.partition, "offset": place.offset}
             waited = max(0.0, begun / 1e9 - delivery.timestamp_ms / 1e3)
             self._tell(progress.stage, child(parent, name), parent, begun, ended, {**about, "waited_s": round(waited, 6)})
         for emission in progress.emissions:
