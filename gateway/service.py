@@ -113,7 +113,7 @@ class BrainService(Browsing, Protecting, Operating):
         result = RecallResult(kept, found.grade, found.probability, found.signals, min(found.withheld, count), found.unknown)
         asked = query.encode("utf-8", "replace").decode()
         recall_id = content_id("recall", caller.author, moment.isoformat(), asked, *(hit.id for hit in kept))
-        self._handed.answer(recall_id, caller.author, [hit.id for hit in kept])
+        self._handed.answer(recall_id, caller.author, [hit.id for hit in kept], [hit.why.score for hit in kept])
         return Recalled(recall_id, result)
 
     # --- insights
