@@ -92,7 +92,7 @@ def stretches(connection: Connection, key: str | None = None) -> tuple[Stretch, 
     """Every stretch, of one key or of all, by key and in the order of time."""
     rows = connection.execute(_ENTRIES, {"key": key})
     found = []
-    for row, following in zip(rows, [*rows[1:], None], strict=True):
+    for row, following in zip(rows, [*rows, None][1:], strict=True):
         goes_on = following is not None and following[:2] == row[:2]
         found.append(
             Stretch(
@@ -157,7 +157,7 @@ class Timelines:
         """Of the time from ``first`` to ``last`` (both included), as far as regimes are known, the share in each of them."""
         line = [one for one in self._lines.get((key, simulated), []) if known_by is None or one.known <= known_by]
         spent: dict[str, timedelta] = {}
-        for one, following in zip(line, [*line[1:], None], strict=True):
+        for one, following in zip(line, [*line, None][1:], strict=True):
             begins, ends = max(first, one.since), last if following is None else min(last, following.since)
             if begins <= ends and (following is None or begins < following.since):
                 # A moment more than nothing, so that evidence of a single moment is of its regime.
@@ -173,7 +173,7 @@ class Timelines:
         for (key, paper), line in self._lines.items():
             if simulated in (None, paper) and _fits(key, narrow):
                 known = [one for one in line if known_by is None or one.known <= known_by]
-                for one, following in zip(known, [*known[1:], None], strict=True):
+                for one, following in zip(known, [*known, None][1:], strict=True):
                     if one.regime == regime:
                         until = None if following is None else following.since
                         found.append(one if until == one.until else _ending(one, until))
