@@ -198,3 +198,88 @@ def test_expired_directives_and_other_peoples_ids_do_not_get_in(loop: MemoryLoop
     context.mark_used("nobody", MADE)
     assert list(context.used) == [MADE]
     assert "over" not in context.ids
+
+
+def test_what_a_tool_says_that_cannot_be_recorded_costs_the_record_and_not_the_tool(brain: Brain, loop: MemoryLoop) -> None:
+    """Nonsense, and recalled text: law 9 keeps that out of the episodes."""
+    before = brain.service.stats(READER).episodes
+    contexts: list[MemoryContext] = []
+
+    @with_memory(loop, lambda **_: describe(0.1))
+    def probe(*, memory: MemoryContext, **said: Any) -> str:
+        contexts.append(memory)
+        memory.record(**said)
+        return "done"
+
+    assert probe(reward="a lot") == "done"
+    assert probe(error=contexts[0].block) == "done"
+    assert [(one.reported, bool(one.problem)) for one in contexts] == [(False, True)] * 2
+    assert "handed out" in contexts[1].problem
+    brain.settle()
+    assert brain.service.stats(READER).episodes == before
+
+
+def test_the_memory_goes_down_between_asking_and_telling(brain: Brain) -> None:
+    class Failing:
+        """Answers questions, takes nothing."""
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("record_execution", "mark_used"):
+                return Down().__getattr__(name)
+            return getattr(brain.service, name)
+
+    service: Any = Failing()
+    with MemoryLoop(service, AGENT, timeout_s=WAIT) as loop:
+
+        @with_memory(loop, describe)
+        def probe(size: float, *, memory: MemoryContext) -> MemoryContext:
+            return memory
+
+        context = probe(0.05)
+        assert (context.available, context.reported, "disk gone" in context.problem) == (True, False, True)
+        assert MADE in context.ids
+
+        async def main() -> MemoryContext:
+            async with loop.around(SITUATION) as memory:
+                return memory
+
+        assert not asyncio.run(main()).reported
+
+
+def test_an_agent_without_the_right_to_write_still_runs_with_its_memory(brain: Brain) -> None:
+    with MemoryLoop(brain.service, READER, timeout_s=WAIT) as loop:
+
+        @with_memory(loop, describe)
+        def probe(size: float, *, memory: MemoryContext) -> bool:
+            return MADE in memory.ids
+
+        assert probe(0.05)
+
+
+def test_a_cancelled_tool_is_recorded_as_failed_and_stays_cancelled(brain: Brain, loop: MemoryLoop) -> None:
+    async def main() -> None:
+        inside = asyncio.Event()
+
+        async def work() -> None:
+            async with loop.around(Situation("cancelled", "thin pool")):
+                inside.set()
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(work())
+        await inside.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    brain.settle()
+    (hit,) = brain.service.search_episodes(READER, "cancelled", EpisodeFilter(tool="cancelled"), 10)
+    assert hit.status == "failed"
+
+
+def test_the_block_of_a_context_keeps_the_loops_bound(brain: Brain) -> None:
+    with MemoryLoop(brain.service, AGENT, timeout_s=WAIT, max_chars=400) as loop:
+        context = loop.retrieve(SITUATION)
+        assert 0 < len(context.block) <= 400
+        assert len(context.ids) > len(context.block.splitlines()) - 2
+        assert context.block.splitlines()[1].startswith("[directive high")
