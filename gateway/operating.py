@@ -25,6 +25,7 @@ from stores.recall.result import RecallResult
 from stores.recall.tuned import Value, tuned
 from stores.recall.tuning import RecallTuning
 from stores.sqlite import InsightFilter
+from stores.sqlite.links import Link, Organised
 from stores.sqlite.tunings import Tuned
 from workers import dedup
 from workers.dedup import Candidate, DedupVerdict
@@ -120,6 +121,28 @@ class Operating(Writing):
         """How often each thing became of a note: new, reinforced, updated, …"""
         caller.need(Tier.READ)
         return self._insights.note_verdicts()
+
+    # --- links
+
+    def link_counts(self, caller: Caller) -> dict[str, int]:
+        """How many links there are, by relation."""
+        caller.need(Tier.READ)
+        return self._insights.link_counts()
+
+    def strongest_links(self, caller: Caller, limit: int, relation: str | None = None) -> tuple[Link, ...]:
+        """The strongest links, of one relation or of all."""
+        caller.need(Tier.READ)
+        return self._insights.strongest_links(limit, relation)
+
+    def links_of(self, caller: Caller, insight_id: str) -> tuple[Link, ...]:
+        """Every link of an insight, to either side."""
+        caller.need(Tier.READ)
+        return self._insights.links([insight_id])
+
+    def organised(self, caller: Caller, insight_id: str) -> Organised | None:
+        """Keywords and context note of an insight; None while nothing was said of it."""
+        caller.need(Tier.READ)
+        return self._insights.organised(insight_id)
 
     # --- learned ranking
 

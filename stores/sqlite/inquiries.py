@@ -17,7 +17,7 @@ from schemas.usage import MemoryUsed
 from stores.sqlite.audit import Changed, change_facets, changes, insight_facets
 from stores.sqlite.connection import Connection
 from stores.sqlite.filters import InsightFilter, microseconds
-from stores.sqlite.links import Link, Organised, bases, link_counts, links_of, organised
+from stores.sqlite.links import Link, Organised, bases, link_counts, links_of, organised, strongest_links
 from stores.sqlite.ranking import Mark, Trail, marks, progress, trails, uses_in_order, uses_until
 from stores.sqlite.regimes import Stretch, regime_model, signals_read, stretches
 from stores.sqlite.rows import HISTORY, HistoryEntry, Place, from_microseconds, history_of
@@ -217,6 +217,10 @@ class Inquiries:
     def links(self, insight_ids: Iterable[str]) -> tuple[Link, ...]:
         """Every link with one of the insights at either end, by source and target; archived ones' too."""
         return links_of(self._connection, insight_ids)
+
+    def strongest_links(self, limit: int, relation: str | None = None) -> tuple[Link, ...]:
+        """The strongest links, of one relation or of all."""
+        return strongest_links(self._connection, limit, relation)
 
     def link_counts(self) -> dict[str, int]:
         """How many links there are, by relation."""

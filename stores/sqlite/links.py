@@ -95,6 +95,16 @@ def links_of(connection: Connection, insight_ids: Iterable[str]) -> tuple[Link, 
     return tuple(_link(row) for row in rows)
 
 
+def strongest_links(connection: Connection, limit: int, relation: str | None = None) -> tuple[Link, ...]:
+    """The strongest links, of one relation or of all; equal ones by source and target."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM links WHERE :relation IS NULL OR relation = :relation"  # noqa: S608 - constants
+        " ORDER BY strength DESC, source_id, target_id LIMIT :limit",
+        {"relation": relation, "limit": limit},
+    )
+    return tuple(_link(row) for row in rows)
+
+
 def organised(connection: Connection, insight_id: str) -> Organised | None:
     """What was said of an insight; None while nothing was."""
     sql = "SELECT insight_id, keywords, context_note, basis, ts_us FROM organised WHERE insight_id = ?"

@@ -1,4 +1,4 @@
-"""``recall-tune``, ``dedup``, ``rl``, ``briefing`` on a small brain: each change is an operation, each test explains its verdict."""
+"""``recall-tune``, ``dedup``, ``rl``, ``links``, ``briefing``: each change is an operation, each test explains its verdict."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from click.testing import CliRunner
 
 from gateway import composition
 from gateway.cli import main
+from schemas.operations import LinkInsights, OrganiseInsight
 from schemas.settings import Settings
 from stores.sqlite import InsightStore
 from streams.embedded.log import EmbeddedLog
 from streams.publisher import Publisher
 from tests.support import slim_cli
-from tests.support.sqlite import add, use
+from tests.support.sqlite import add, at, use
 
 THIN = "Thin pools cost more than 30 bps."
 DEEP = "Deep pools cost less than thin pools."
@@ -26,7 +27,17 @@ DEEP = "Deep pools cost less than thin pools."
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
     with EmbeddedLog(folder / "log.db") as log:
-        messages = [add("aaaa1111", text=THIN), add("bbbb2222", text=DEEP), add("cccc3333", text="Gas is high at noon.")]
+        messages: list[Any] = [add("aaaa1111", text=THIN), add("bbbb2222", text=DEEP), add("cccc3333", text="Gas is high at noon.")]
+        organised = [
+            LinkInsights(
+                op_id="l", insight_id="aaaa1111", target_id="bbbb2222", ts=at(1), author="me", reason="opposite sign",
+                relation="CONTRASTS", strength=0.9,
+            ),
+            OrganiseInsight(
+                op_id="o", insight_id="aaaa1111", ts=at(1), author="me", reason="", keywords=("thin", "pools"), basis="b"
+            ),
+        ]  # fmt: skip
+        messages += organised
         Publisher(log).publish_many([*messages, use("u1", "aaaa1111", recalled=["bbbb2222"])])
     with slim_cli.installed(), composition.open_pipeline(Settings(data_dir=folder)) as pipeline:
         pipeline.driver.run_until_idle()
@@ -110,6 +121,19 @@ def test_the_ranker_is_shown_taught_and_reset(data: Path) -> None:
     assert "unlearned" in run(data, "rl", "reset", "--yes").stdout
     assert run(data, "rl", "stats", "--json")["counted"] == 0
     assert run(data, "dedup", "stats", "--json")["operations"]["ADD"] == 3
+
+
+def test_links_are_listed_and_shown(data: Path) -> None:
+    listed = run(data, "links", "list", "--json")
+    assert listed["relations"]["CONTRASTS"] == 1
+    (link,) = run(data, "links", "list", "--relation", "contrasts", "--json")["links"]
+    assert (link["source"], link["target"], link["strength"]) == ("aaaa1111", "bbbb2222", 0.9)
+    assert "opposite sign" in run(data, "links", "list").stdout
+    shown = run(data, "links", "show", "bbbb", "--json")
+    assert [one["text"] for one in shown["links"] if one["relation"] == "CONTRASTS"] == [THIN]
+    assert "← " in run(data, "links", "show", "bbbb").stdout
+    assert "thin, pools" in run(data, "links", "show", "aaaa").stdout
+    assert "no single insight" in run(data, "links", "show", "zzzz", code=1).stderr
 
 
 def test_a_briefing(data: Path) -> None:
