@@ -1,7 +1,9 @@
-"""What metrics cost: the same events through the pipeline with the metrics port off, on, and scraped. ``python -m bench.metrics``.
+"""What watching costs: the same events with metrics off, on, and scraped; one in a hundred or every record traced.
+``python -m bench.metrics``.
 
 Rounds take turns, each in a process of its own: off, on (the meter notes every batch, nobody scrapes), scraped (a client asks for
-``/metrics`` every ``--scrape`` seconds, 15 in life). Medians of events/s and of CPU time over rounds, and of the ratios to off by
+``/metrics`` every ``--scrape`` seconds, 15 in life), traced1 and traced100 (metrics off; spans of 1 % or of all records to a
+collector in another process). Medians of events/s and of CPU time over rounds, and of the ratios to off by
 round; besides, what one scrape and one batch's note cost. CPU time is the steadier figure on a machine that others use.
 """
 
@@ -17,11 +19,13 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 SEED = 3
-MODES = ("off", "on", "scraped")
+MODES = ("off", "on", "scraped", "traced1", "traced100")
+TRACED = {"traced1": 0.01, "traced100": 1.0}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -50,7 +54,7 @@ def _report(runs: dict[str, list[dict[str, float]]], events: int, rounds: int, s
         pairs = zip(runs[mode], runs["off"], strict=True)
         ratios = [(run["rate"] / off["rate"], run["cpu_s"] / off["cpu_s"]) for run, off in pairs]
         by_rate, by_cpu = (statistics.median(ratio[which] for ratio in ratios) for which in (0, 1))
-        print(f"{mode:<8} {rate:8.1f} events/s  {by_rate:5.3f} × off   CPU {cpu:6.2f} s  {by_cpu:5.3f} × off")
+        print(f"{mode:<10} {rate:8.1f} events/s  {by_rate:5.3f} × off   CPU {cpu:6.2f} s  {by_cpu:5.3f} × off")
     scrape_ms = statistics.median(run["scrape_ms"] for run in runs["scraped"])
     note_us = statistics.median(run["note_us"] for run in runs["on"])
     print(f"one scrape {scrape_ms:.1f} ms; noting a batch of 256 {note_us:.0f} µs ({note_us / 256:.2f} µs a record and stage)")
@@ -71,8 +75,10 @@ def _one(mode: str, events: int, scrape: float) -> dict[str, float]:
     from schemas.settings import Settings
     from streams.sources.market import simulate
 
-    with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(data_dir=Path(folder), metrics_port=0 if mode == "off" else free_port())
+    with tempfile.TemporaryDirectory() as folder, _collector(mode in TRACED) as endpoint:
+        port = free_port() if mode in ("on", "scraped") else 0
+        ratio = TRACED.get(mode, 0.0)
+        settings = Settings(data_dir=Path(folder), metrics_port=port, trace_endpoint=endpoint, trace_ratio=ratio)
         with open_log(settings, create=True) as log:
             publish_items(log, simulate(SEED, events), "bench")
         scrapes: list[float] = []
@@ -90,6 +96,38 @@ def _one(mode: str, events: int, scrape: float) -> dict[str, float]:
     middle = statistics.median(scrapes) * 1000 if scrapes else 0.0
     note = _note_us() if mode == "on" else 0.0
     return {"rate": events / seconds, "cpu_s": cpu_s, "scrape_ms": middle, "note_us": note}
+
+
+@contextmanager
+def _collector(wanted: bool) -> Iterator[str]:
+    """Where spans are sent, in a process of its own that throws them away; nowhere where none is wanted."""
+    if not wanted:
+        yield ""
+        return
+    with subprocess.Popen([sys.executable, "-c", _SINK], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}/v1/traces"
+        finally:
+            process.kill()
+
+
+_SINK = """
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+server = HTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
 
 
 def _scrape(port: int, every_s: float, stop: threading.Event, took: list[float]) -> None:
