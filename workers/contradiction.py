@@ -8,7 +8,7 @@ found here are the others.) Claims of different groups never contradict: a pool 
 
 **Sentences** contradict each other in three ways, and mentioning the same thing is none of them:
 
-- the same sentence with the opposite side or polarity;
+- the same sentence with the opposite side or the opposite polarity (with both it may say the same again: "not above", "below");
 - the same sentence with another measured value: a new value for the same fact;
 - the same thing owned in one and gone in the other, by the same author ("owns 500 ARB", "sold all ARB"), where neither says
   something of its own that would set the two apart, and what was sold is not less than what was owned.
@@ -75,7 +75,7 @@ def sentences(said: Values, known: Values, *, same_author: bool) -> Relation:
     """How two sentences about one subject stand to each other; ``OTHER`` where nothing follows."""
     unequal = differences(said, known)
     if said.frame == known.frame:
-        if unequal and unequal <= {"polarity", "side"}:
+        if unequal == {"polarity"} or (unequal == {"side"} and _axes(said) == _axes(known)):
             return Relation.OPPOSITE
         if unequal == {"measures"}:
             return Relation.NEW_VALUE
@@ -119,6 +119,10 @@ def _near(one: Condition, other: Condition) -> bool:
     if one.op == "==" or isinstance(one.value, (bool, str)) or isinstance(other.value, (bool, str)):
         return one.value == other.value
     return abs(one.value - other.value) <= NEAR_BY * max(abs(one.value), abs(other.value))
+
+
+def _axes(said: Values) -> list[str]:
+    return sorted(axis for axis, _ in said.sides)
 
 
 def _owned_and_gone(said: Values, known: Values) -> bool:

@@ -98,7 +98,7 @@ def values(text: str) -> Values:
     >>> values("paid 0.50 %").measures == values("paid 0.5%").measures
     True
     """
-    plain = unicodedata.normalize("NFKC", text).replace("’", "'")
+    plain = " ".join(unicodedata.normalize("NFKC", text).replace("’", "'").split())
     for pattern, words in _REPHRASED:
         plain = pattern.sub(words, plain)
     identifiers: list[str] = []
