@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from gateway.cli.output import Progress as Line
+from schemas.topics import OPERATIONS
 
 if TYPE_CHECKING:
     from streams.embedded.worker import Progress
@@ -33,7 +34,8 @@ class Live:
         elif progress.stage == "signals":
             self.counts["alarms"] += len(progress.emissions)
         elif progress.stage == "distil":
-            self.operations.update(emission.message.kind for emission in progress.emissions)  # type: ignore[attr-defined]
+            said = [emission.message for emission in progress.emissions if emission.topic is OPERATIONS]
+            self.operations.update(operation.kind for operation in said)  # type: ignore[attr-defined]
         self.counts["rejected"] += tally.rejected
         self._last = time.monotonic()
         self._line.show(self.line())
