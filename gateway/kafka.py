@@ -18,7 +18,9 @@ from schemas.errors import BrainError
 from schemas.settings import Settings
 from schemas.topics import EPISODES_RECORDED, PORTFOLIO_VALUED, TOOLS_EXECUTED, Topic
 from stores.episodes import WritableEpisodeStore
+from stores.episodes.layout import WriterLock as EpisodeLock
 from stores.sqlite import WritableInsightStore
+from stores.sqlite.fence import WriterLock as InsightLock
 from streams.embedded.tallies import Lag
 from streams.embedded.worker import Progress, StageSlot
 from streams.kafka.app import create_app, run_app, run_until_idle
@@ -219,6 +221,20 @@ def ensure_cluster(settings: Settings) -> None:
 def pipeline_lags(settings: Settings) -> list[Lag]:
     """How far each worker's group is behind."""
     return asyncio.run(lags(settings, readers()))
+
+
+def ensure_unwritten(settings: Settings) -> None:
+    """Are the stores of this data folder free to be written? Asked of their locks alone: nothing is opened, nobody fenced out.
+
+    Raises:
+        BrainError: another process writes one.
+    """
+    where = layout(settings)
+    if where.insights.is_file():
+        InsightLock(where.insights).release()
+    if where.episodes.is_dir():
+        lock = EpisodeLock.acquire(where.episodes)
+        lock.release(in_order=not lock.killed_before)
 
 
 def members(settings: Settings) -> dict[str, int]:

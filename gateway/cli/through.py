@@ -88,11 +88,13 @@ class OnKafka:
 
     def __init__(self, settings: Settings, log: KafkaLog) -> None:
         from gateway.ingest import Onlooker
-        from gateway.kafka import running_elsewhere
+        from gateway.kafka import ensure_unwritten, running_elsewhere
 
         self._settings = settings
         self._log = log
         self._others = running_elsewhere(settings)
+        if not self._others:
+            ensure_unwritten(settings)  # before anything is published
         self._onlooker = Onlooker(settings, log)
         self._tallies: dict[str, StageTally] = {}
 

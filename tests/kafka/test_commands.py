@@ -141,6 +141,11 @@ def test_what_cannot_be_is_said_in_a_line(kafka: Settings, tmp_path: Path) -> No
     assert "cannot be reached" in refused_without_hint(nobody, "status")
     with open_slots(kafka, ["writer"]):
         assert "is being written by process" in refused(kafka, "worker", "writer")[0]
+        market = tmp_path / "market.jsonl"
+        run(kafka, "simulate", "--seed", "3", "--events", "5", "--out", str(market))
+        assert "is being written" in refused(kafka, "ingest", str(market), "--format", "tool-executions")[0]
+    with KafkaLog(kafka) as log:
+        assert read_all(log, TOOLS_EXECUTED.name) == [], "who cannot see records through does not publish them"
 
 
 def refused_without_hint(settings: Settings, *arguments: str) -> str:
