@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from gateway.briefing import INPUTS, Briefed, BriefingSchedule, briefing
+from gateway.briefing import INPUTS, Briefed, BriefingSchedule, Write, briefing
 from gateway.browsing import Browsing
 from gateway.errors import Gone, NotFound
 from gateway.keys import Caller, Tier
@@ -301,15 +301,25 @@ class BrainService(Browsing, Protecting, Operating):
     def briefing(self, caller: Caller) -> BriefingView:
         """What matters most now, without a model: directives in force, then what is surest."""
         caller.need(Tier.READ)
-        page = self._insights.list(InsightFilter(categories=LEARNED), limit=INPUTS)
-        told = briefing(self.directives(caller), page.items)
+        told = briefing(self.directives(caller), self._surest())
         self._handed.note(caller.author, told.memory_ids)
         return told
 
-    def keep_briefing(self, *, first_s: float, every_s: float) -> BriefingSchedule:
-        """Make a briefing so many seconds from now and then again and again, for :meth:`briefed`; stop it when done."""
+    def _surest(self) -> tuple[Insight, ...]:
+        return self._insights.list(InsightFilter(categories=LEARNED), limit=INPUTS).items
+
+    def keep_briefing(self, *, first_s: float, every_s: float, write: Write | None = None) -> BriefingSchedule:
+        """Make a briefing so many seconds from now and then again and again, for :meth:`briefed`; stop it when done.
+
+        ``write`` makes it from directives in force and what is surest; without it no model does.
+        """
         system = Caller("defi-brain", Tier.READ)
-        self._schedule = BriefingSchedule(lambda: self.briefing(system), self._clock, first_s=first_s, every_s=every_s)
+        made_by = write or briefing  # not as a default: in the class's own scope that name is the method
+
+        def make() -> BriefingView:
+            return made_by(self.directives(system), self._surest())
+
+        self._schedule = BriefingSchedule(make, self._clock, first_s=first_s, every_s=every_s)
         return self._schedule
 
     def briefed(self, caller: Caller, after: int = 0) -> Briefed | None:
