@@ -19,7 +19,7 @@ _ANY = "defi_brain_stage_received_records_total"
 def dashboard() -> Json:
     """The dashboard."""
     return {
-        "annotations": {"list": [_alarms(), _takeovers()]},
+        "annotations": {"list": [_alarms(), _regimes(), _takeovers()]},
         "description": "A DeFi Brain: whether it keeps up, whether it is learning, what changed in the market.",
         "editable": False,
         "fiscalYearStartMonth": 0,
@@ -43,6 +43,11 @@ def dashboard() -> Json:
 def _alarms() -> Json:
     expression = "sum by (level, metric) (changes(defi_brain_drift_alarms_total{@}[$__rate_interval])) > 0"
     return _annotation("Drift alarms", expression, "orange", "drift: {{metric}}", "level,metric")
+
+
+def _regimes() -> Json:
+    expression = "sum by (regime) (changes(defi_brain_regime_changes_total{@}[$__rate_interval])) > 0"
+    return _annotation("Changes of regime", expression, "purple", "into {{regime}}", "regime")
 
 
 def _takeovers() -> Json:

@@ -244,6 +244,14 @@ MARKET = (
         unit="percentunit",
     ),
     Panel(
+        "Markets by regime", "Real record keys whose regime is known, by the one they are in.",
+        [("sum by (regime) (defi_brain_regime_keys{@})", "{{regime}}")], stacked=True,
+    ),
+    Panel(
+        "Changes of regime", "In the last hour, by the regime entered.",
+        [("sum by (regime) (increase(defi_brain_regime_changes_total{@}[1h]))", "{{regime}}")], stacked=True,
+    ),
+    Panel(
         "Portfolios by breaker", "How many portfolios stand how; blind ones cannot be judged and keep their last state.",
         [("sum by (state, sight) (defi_brain_portfolios{@})", "{{state}}, {{sight}}")], stacked=True,
     ),

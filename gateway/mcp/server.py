@@ -18,6 +18,7 @@ from gateway.mcp import arguments as a
 from gateway.mcp.results import DirectivesResult, EpisodesResult, InsightsResult, MemoryResult, episode_hit, recall_view
 from gateway.middleware.context import FOOT, HEAD
 from gateway.protection import BreakersView
+from gateway.regimes import RegimesView
 from gateway.rest.bodies import InsightId, Key, Share, When
 from gateway.rest.reads import episode_plain
 from gateway.service import LEARNED, BrainService
@@ -228,6 +229,17 @@ def _reading(server: MCPServer[Any], face: Face) -> None:
     async def get_briefing() -> BriefingView:
         """What matters most now, in three to six bullets, each with the id of the memory behind it."""
         return await face.ask(face.service.briefing)
+
+    @server.tool(title="Market regimes", annotations=READ)
+    async def market_regimes(key: Key | None = None) -> RegimesView:
+        """In which regime markets are (calm, normal, turbulent, …) and since when: every one, or all that one record key was in.
+
+        What was learned in the regime that a market is in now is preferred by `recall` without being asked.
+        """
+        service = face.service
+        return await face.ask(
+            lambda who: RegimesView(items=service.regimes(who) if key is None else service.regime_history(who, key).items)
+        )
 
     @server.tool(title="Portfolio breakers", annotations=READ)
     async def breaker_status() -> BreakersView:

@@ -123,6 +123,12 @@ INSIGHTS = Metric(
 OPERATIONS = Metric("defi_brain_operations_total", "counter", "Operations applied to insights.", ("kind",))
 REFUSED = Metric("defi_brain_operations_refused_total", "counter", "Operations that the ledger refused.")
 ALARMS = Metric("defi_brain_drift_alarms_total", "counter", "Drift alarms by level of the stream and metric.", ("level", "metric"))
+REGIMES = Metric(
+    "defi_brain_regime_keys", "gauge", "Record keys of real executions by the regime that their market is in.", ("regime",)
+)
+REGIME_CHANGES = Metric(
+    "defi_brain_regime_changes_total", "counter", "Regimes that real markets have entered, first ones included.", ("regime",)
+)
 EMBEDDED = Metric(
     "defi_brain_embedded_texts_total", "counter", "Texts asked for, by what answered: the cache or the model.", ("source",)
 )
@@ -157,7 +163,8 @@ METRICS: tuple[Metric, ...] = (
     RECEIVED, OUTCOMES, REJECTED, EMITTED, REPLAYED, RELAYED, IN_PROCESS, HANDLE, COMMIT, RECORD_AGE, EVENT_AGE, EVENT_TIME,
     LAST_COMMIT, STALLED, LAG, OFFSET, END_OFFSET, LAG_SECONDS, LAG_EVENT_TIME, REBALANCES, ASSIGNED, COMMIT_AGE,
     STORE_BYTES, WAL_BYTES, DISK_FREE, DISK_SIZE, EPISODES, EPISODE_FRAGMENTS, EPISODE_SEGMENTS, OUTBOX, EPOCH, INSIGHTS,
-    OPERATIONS, REFUSED, ALARMS, EMBEDDED, PORTFOLIOS, DRAWDOWN, CIRCUIT, CIRCUIT_CALLS, INFO, SCRAPE_ERRORS, SCRAPE_SECONDS,
+    OPERATIONS, REFUSED, ALARMS, REGIMES, REGIME_CHANGES, EMBEDDED,
+    PORTFOLIOS, DRAWDOWN, CIRCUIT, CIRCUIT_CALLS, INFO, SCRAPE_ERRORS, SCRAPE_SECONDS,
 )  # fmt: skip
 """All of them, in the order of the exposition."""
 

@@ -14,9 +14,11 @@ from schemas.insights import InsightStatus, OperationKind
 from stores.sqlite.census import BAND_NAMES, Census, take_census
 from stores.sqlite.connection import Connection, open_connection
 from workers.metrics import WATCHED
+from workers.regimes.model import NAMES
 
 KINDS: tuple[str, ...] = get_args(OperationKind)
 LEVELS = ("pair", "tool", "global")
+REGIME_NAMES: tuple[str, ...] = max(NAMES.values(), key=len)
 
 
 class FilesPart:
@@ -81,6 +83,10 @@ def _learned(census: Census) -> Iterator[Sample]:
     streams = ((level, metric) for level in LEVELS for metric in WATCHED)
     for stream in dict.fromkeys((*streams, *census.alarms)):
         yield Sample(catalogue.ALARMS, stream, census.alarms.get(stream, 0))
+    for metric, counts in ((catalogue.REGIMES, census.regimes.present), (catalogue.REGIME_CHANGES, census.regimes.changes)):
+        names = (name for name, simulated in counts if not simulated)
+        for name in dict.fromkeys((*REGIME_NAMES, *names)):
+            yield Sample(metric, (name,), counts.get((name, False), 0))
 
 
 class EpisodeStats(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stores.sqlite.connection import Connection
+from stores.sqlite.regimes import Tally, tally
 
 BANDS: tuple[tuple[int, str], ...] = ((300_000, "0.0-0.3"), (500_000, "0.3-0.5"), (700_000, "0.5-0.7"), (900_000, "0.7-0.9"))
 """Upper ends (millionths, exclusive) and names of the bands of confidence. 0.5 is where an insight is good enough to inject."""
@@ -21,12 +22,14 @@ _ALARMS = "SELECT level, metric, count(*) FROM signals WHERE json ->> '$.kind' =
 @dataclass(frozen=True, slots=True)
 class Census:
     """``insights`` by category, status and band of confidence; applied ``operations`` by kind, ``refused`` ones in all; drift
-    ``alarms`` by level and metric; ``outbox``, the announcements not yet marked as sent; the writer's ``epoch``."""
+    ``alarms`` by level and metric; ``regimes`` of keys; ``outbox``, the announcements not yet marked as sent; the writer's
+    ``epoch``."""
 
     insights: dict[tuple[str, str, str], int]
     operations: dict[str, int]
     refused: int
     alarms: dict[tuple[str, str], int]
+    regimes: Tally
     outbox: int
     epoch: int
 
@@ -39,6 +42,7 @@ def take_census(connection: Connection) -> Census:
             operations=dict(connection.execute("SELECT kind, count(*) FROM history GROUP BY kind")),
             refused=int(connection.one("SELECT count(*) FROM refused")),
             alarms={(level, metric): count for level, metric, count in connection.execute(_ALARMS)},
+            regimes=tally(connection),
             outbox=int(connection.one("SELECT count(*) FROM outbox")),
             epoch=int(connection.one("SELECT epoch FROM writer")),
         )

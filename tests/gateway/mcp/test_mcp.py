@@ -24,7 +24,7 @@ ERAS = ("legacy", "auto")
 TOOLS = {
     "search_memory", "retrieve_insights", "remember", "recall", "mark_used", "get_memory", "memory_stats", "submit_directive",
     "list_directives", "downvote_insight", "archive_insight", "adjust_confidence", "get_briefing", "record_execution",
-    "breaker_status",
+    "breaker_status", "market_regimes",
 }  # fmt: skip
 READS = {
     "search_memory",
@@ -35,6 +35,7 @@ READS = {
     "list_directives",
     "get_briefing",
     "breaker_status",
+    "market_regimes",
 }
 
 
