@@ -16,6 +16,7 @@ from gateway.briefing import INPUTS, Briefed, BriefingSchedule, Write, briefing
 from gateway.browsing import Browsing
 from gateway.errors import Gone, NotFound
 from gateway.keys import Caller, Tier
+from gateway.llm.service import Proposing
 from gateway.operating import Operating
 from gateway.protection import Protecting
 from gateway.standing import Standing, standings
@@ -54,7 +55,7 @@ class Recalled:
     result: RecallResult
 
 
-class BrainService(Browsing, Protecting, Operating):
+class BrainService(Browsing, Protecting, Proposing, Operating):
     """The memory, for callers. ``pipeline`` tells who applies what is written; ``clock`` gives event time for what has none."""
 
     def __init__(

@@ -88,7 +88,7 @@ class Asker:
 
     def ask(self, purpose: Purpose, subject: str, prompt: Prompt, schema: dict[str, Any], basis: str, **values: str) -> Asked:
         """Ask, and say what came of it. ``basis`` tells questions about one subject apart: the same question has the same id."""
-        ask = Ask(prompt.system, prompt.filled(**values), schema, purpose, self._max_tokens)
+        ask = self.question(purpose, prompt, schema, **values)
         now = self._clock()
         fields: dict[str, Any] = {
             "said_id": said_id(purpose, subject, prompt.name, self.model.name, basis),
@@ -111,6 +111,10 @@ class Asker:
         if plain is None:
             return Asked(ModelSaid(**fields, outcome="unusable", problem="the answer holds no JSON object"))
         return Asked(ModelSaid(**fields, outcome="answered"), plain)
+
+    def question(self, purpose: Purpose, prompt: Prompt, schema: dict[str, Any], **values: str) -> Ask:
+        """What would be asked."""
+        return Ask(prompt.system, prompt.filled(**values), schema, purpose, self._max_tokens)
 
     def _answer(self, ask: Ask, now: datetime) -> Answer:
         wanted = estimated_tokens(ask.text) + ask.max_tokens

@@ -18,6 +18,7 @@ from gateway.llm.answers import CLAIMS_SCHEMA, TEXT_SCHEMA
 from gateway.llm.asker import Asked, Asker, said_id
 from gateway.llm.evidence import BELIEVED, Subject, load_subject
 from gateway.llm.history import History
+from gateway.llm.port import Ask
 from gateway.llm.prompts import Prompt, load_prompt
 from gateway.quoting import has_marks, reads_like_an_instruction
 from schemas.claims import Evidence
@@ -81,8 +82,14 @@ class Proposer:
         self._limit = limit
         self._claims, self._words, self._lesson = (load_prompt(name) for name in ("claims.v1", "words.v1", "lesson.v1"))
 
-    def round(self, *, key: str | None = None, dry_run: bool = False) -> Round:
-        """One round over the keys that are due, or over one key whether due or not."""
+    def question(self, key: str) -> Ask | None:
+        """What a round would ask about a key, for whoever carries the question himself; None where there is nothing to ask."""
+        subject = load_subject(self._episodes, self._insights, key, self._limit)
+        shown = summary(subject.label, subject.evidence) if subject else ""
+        return self._asker.question("claims", self._claims, CLAIMS_SCHEMA, summary=shown) if shown else None
+
+    def round(self, *, key: str | None = None, dry_run: bool = False, words: bool = True) -> Round:
+        """One round over the keys that are due, or over one key whether due or not; ``words``: ask for words and lessons, too."""
         self._history.refresh()
         done = Round()
         counts = self._episodes.keys()
@@ -93,7 +100,8 @@ class Proposer:
                 continue
             self._look_again(subject, done, dry_run)
             self._ask_claims(subject, counts.get(name, 0), done, dry_run)
-        self._ask_words(chosen, done, dry_run)
+        if words:
+            self._ask_words(chosen, done, dry_run)
         return done
 
     def _due(self, counts: dict[str, int]) -> list[str]:

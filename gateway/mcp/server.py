@@ -14,6 +14,7 @@ from mcp_types import ToolAnnotations
 
 from gateway.errors import Gone, NotFound
 from gateway.keys import Caller
+from gateway.llm.sampling import add_reflect
 from gateway.mcp import arguments as a
 from gateway.mcp.results import DirectivesResult, EpisodesResult, InsightsResult, MemoryResult, episode_hit, recall_view
 from gateway.middleware.context import FOOT, HEAD
@@ -109,6 +110,7 @@ def create_server(service: BrainService, caller: Callable[[], Caller], *, wait_s
     _reading(server, face)
     _noting(server, face)
     _correcting(server, face)
+    add_reflect(server, service, caller)
     _resources(server, face)
     return server
 

@@ -24,6 +24,7 @@ ERAS = ("legacy", "auto")
 TOOLS = {
     "search_memory", "retrieve_insights", "remember", "recall", "mark_used", "get_memory", "memory_stats", "submit_directive",
     "list_directives", "downvote_insight", "archive_insight", "adjust_confidence", "get_briefing", "record_execution",
+    "reflect",
     "breaker_status", "market_regimes",
 }  # fmt: skip
 READS = {

@@ -1,0 +1,86 @@
+"""The service's part that takes proposals from a model that somebody else asks: the question out, the answer in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from gateway.breaking import Breaker
+from gateway.keys import Caller, Tier
+from gateway.llm.asker import Asker, Budget
+from gateway.llm.history import History
+from gateway.llm.port import Answer, Ask, ModelUnavailable, estimated_tokens
+from gateway.llm.propose import Proposer
+from gateway.views import View
+from gateway.writing import Log
+from stores.episodes import EpisodeStore
+from stores.sqlite import InsightStore
+
+Q = 0.02
+LIMIT = 2000
+
+
+class VerdictView(View):
+    """A proposal and what the evidence says of it."""
+
+    proposal: str
+    accepted: bool
+    reason: str
+
+
+class ReflectionView(View):
+    """What a model's proposals came to. Those that were accepted are operations now, and become insights."""
+
+    key: str
+    outcome: str
+    verdicts: tuple[VerdictView, ...]
+
+
+@dataclass(slots=True)
+class Sampled:
+    """A model that has answered already. It answers once."""
+
+    name: str
+    text: str | None
+
+    def complete(self, ask: Ask) -> Answer:
+        """See :class:`gateway.llm.port.LanguageModel`."""
+        if self.text is None:
+            raise ModelUnavailable("the client's model was asked one question")
+        text, self.text = self.text, None
+        return Answer(text, self.name, estimated_tokens(ask.text), estimated_tokens(text))
+
+
+class Proposing:
+    """The service's part that takes proposals from outside. Mixed into :class:`~gateway.service.BrainService`."""
+
+    _log: Log
+    _insights: InsightStore
+    _episodes: EpisodeStore | None
+    _clock: Callable[[], datetime]
+
+    def question_about(self, caller: Caller, key: str) -> Ask | None:
+        """What a model may be asked about a key; None where there is not enough to ask about."""
+        caller.need(Tier.FEEDBACK)
+        proposer = self._proposer(Sampled("-", None))
+        return proposer.question(key) if proposer else None
+
+    def take_answer(self, caller: Caller, key: str, model: str, text: str) -> ReflectionView:
+        """Test what a model answered, record it, and send what the evidence agrees with."""
+        caller.need(Tier.FEEDBACK)
+        proposer = self._proposer(Sampled(model[:100] or "client", text))
+        done = proposer.round(key=key, words=False) if proposer else None
+        verdicts = tuple(
+            VerdictView(proposal=one.proposal, accepted=one.accepted, reason=one.reason)
+            for one in (done.judgements if done else ())
+        )
+        outcome = done.said[0].outcome if done and done.said else "nothing to ask about"
+        return ReflectionView(key=key, outcome=outcome, verdicts=verdicts)
+
+    def _proposer(self, model: Sampled) -> Proposer | None:
+        if self._episodes is None:
+            return None
+        history = History(self._log)
+        asker = Asker(model, Breaker("sampling"), Budget(1_000_000), clock=self._clock, retries=0)
+        return Proposer(asker, self._log, self._episodes, self._insights, history, q=Q, limit=LIMIT)
