@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -160,10 +161,10 @@ def test_an_unsteady_note_gives_way_to_the_later_word() -> None:
 
 def test_a_near_note_with_equal_values_in_other_words_is_supported_and_both_are_kept() -> None:
     """No gap: what is not merged counts, and is kept."""
-    old = kept("Swaps fail on the alpha router at night.").model_copy(update={"confidence": 0.9})
+    old = kept("Swaps fail on the alpha router at night.").model_copy(update={"confidence": Decimal("0.9")})
     new = note("n", "Routing through alpha at night makes swaps fail.", author="b")
     done = remember(new, [Candidate(old, 0.9)])
     assert (done.verdict.event, events(done)) == (Event.SUPPORTED, [("old", "active"), ("n", "active")])
-    assert float(done.changes[0][1].confidence) == pytest.approx(0.95)
+    assert done.changes[0][1].confidence == Decimal("0.95")
     echoed = new.model_copy(update={"recalled": ("old",)})
     assert decide(echoed, [Candidate(old, 0.9)]).event is Event.NEW
