@@ -62,10 +62,12 @@ class Finding:
 class Halves:
     """The rows of a key split by time into an older half that proposes and a newer one that confirms.
 
-    Metrics known on the same rows share the split and its selectors, which cost more to make than to search.
+    Metrics known on the same rows share the split and its selectors, which cost more to make than to search. ``depth`` is how many
+    conditions a claim may have.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, depth: int = 2) -> None:
+        self._depth = depth
         self._made: dict[tuple[int, bytes], tuple[View, View, Selectors]] = {}
 
     def of(self, view: View, metric: str) -> tuple[View, View, Selectors]:
@@ -75,7 +77,7 @@ class Halves:
             rows = view.having(metric)
             half = len(rows) // 2
             older = rows.rows(0, half)
-            self._made[key] = (older, rows.rows(half, len(rows)), selectors(older))
+            self._made[key] = (older, rows.rows(half, len(rows)), selectors(older, self._depth))
         return self._made[key]
 
 

@@ -101,9 +101,7 @@ class Comparison:
     @property
     def enough(self) -> bool:
         """Whether there are enough observations once their dependence is counted."""
-        if self.between.inflation > 2.0 and self.between.stretches < STRETCHES:
-            return False
-        return min(self.n_inside, self.n_outside) >= EFFECTIVE_SUPPORT * self.between.inflation
+        return _enough(min(self.n_inside, self.n_outside), self.between)
 
     def clears(self, sign: int) -> bool:
         """Whether the interval's near end is beyond the practical floor in the direction of ``sign``, and the levels' difference
@@ -242,39 +240,60 @@ def _telling(codes: Codes, inside: Bools, outside: Bools) -> Bools:
 
 
 def _compare_grouped(view: View, inside: Bools, metric: Metric, least: int) -> Comparison | None:
-    """Within groups, then averaged; None where fewer than two units can tell."""
+    """Within groups, then averaged; None where fewer than two units can tell.
+
+    A group's effect is widened for the dependence of its own rows, and left out where too few of them are left after that. What
+    groups have in common (one chain's gas price, one hour of the day) shows between neighbours in time over all groups, and widens
+    the average once more.
+    """
     groups, outcome = view.groups, view.metrics[metric.name]
-    if groups is None or min(int(np.count_nonzero(inside)), int(np.count_nonzero(~inside))) < least:
-        return None
-    ranks, shares = outcome.copy(), []
+    assert groups is not None
+    ranks, shares, kept = outcome.copy(), [], np.zeros(len(outcome), dtype=np.bool_)
     for code in np.unique(groups.codes):
         rows = groups.codes == code
-        x, y = outcome[rows & inside], outcome[rows & ~inside]
-        effect = _effect(x, y, metric)
-        if metric.binary:
-            level, other, gap = float(x.mean()), float(y.mean()), (effect.low, effect.high)
-        else:
-            level, other, gap = _medians(x, y, 1.0)
+        if not metric.binary:
             ranks[rows] = midranks(outcome[rows]) / (2.0 * int(rows.sum()))
-        shares.append(Share(groups.units[code], len(x) * len(y) / (len(x) + len(y)), effect, level, other, gap))
+        share = _share(outcome[rows], inside[rows], dependence(inside[rows], ranks[rows]), metric, groups.units[code])
+        if share is not None:
+            shares.append(share)
+            kept |= rows
     if len({share.unit for share in shares}) < 2:
         return None
-    between = grouped_dependence(inside, ranks, groups.codes)
-    weights = np.array([share.weight for share in shares]) / sum(share.weight for share in shares)
-    levels = float(weights @ [share.inside for share in shares]), float(weights @ [share.outside for share in shares])
-    wide = math.sqrt(between.inflation)
+    if not kept.all():
+        view, inside, ranks = view.where(kept), inside[kept], ranks[kept]
+    if min(int(np.count_nonzero(inside)), int(np.count_nonzero(~inside))) < least or view.groups is None:
+        return None
+    between = grouped_dependence(inside, ranks, view.groups.codes)
+    total = sum(share.weight for share in shares)
+    level, other = (sum(share.weight * value for share, value in zip(shares, levels, strict=True)) / total for levels in (
+        [share.inside for share in shares], [share.outside for share in shares]
+    ))  # fmt: skip
     low, high = (
-        math.sqrt(
-            sum(
-                (weight * (share.inside - share.outside - share.gap[end])) ** 2
-                for weight, share in zip(weights, shares, strict=True)
-            )
-        )
+        math.sqrt(sum((share.weight / total * (share.inside - share.outside - share.gap[end])) ** 2 for share in shares))
         for end in (0, 1)
     )
-    gap = (levels[0] - levels[1] - low * wide, levels[0] - levels[1] + high * wide)
+    gap = (level - other - low * math.sqrt(between.inflation), level - other + high * math.sqrt(between.inflation))
     effect = combine([share.effect for share in shares], [share.weight for share in shares], between)
-    return Comparison(view, metric, inside, effect, between, *levels, gap, tuple(shares))
+    return Comparison(view, metric, inside, effect, between, level, other, gap, tuple(shares))
+
+
+def _share(outcome: Floats, inside: Bools, own: Dependence, metric: Metric, unit: int) -> Share | None:
+    x, y = outcome[inside], outcome[~inside]
+    if not _enough(min(len(x), len(y)), own):
+        return None
+    effect = _effect(x, y, metric, own)
+    if metric.binary:
+        level, other, gap = float(x.mean()), float(y.mean()), (effect.low, effect.high)
+    else:
+        level, other, gap = _medians(x, y, own.inflation)
+    return Share(unit, len(x) * len(y) / (len(x) + len(y)), effect, level, other, gap)
+
+
+def _enough(smaller: int, own: Dependence) -> bool:
+    """Whether there are enough observations on the smaller side once their dependence is counted."""
+    if own.inflation > 2.0 and own.stretches < STRETCHES:
+        return False
+    return smaller >= EFFECTIVE_SUPPORT * own.inflation
 
 
 def _medians(x: Floats, y: Floats, inflation: float) -> tuple[float, float, tuple[float, float]]:

@@ -27,6 +27,8 @@ FIRST_MINING = 120
 """Rows for the first mining: halves of sixty, in which both sides of a comparison can have their twenty."""
 GROWTH = 1.5
 MAX_BELIEFS = 64
+PAIR_DEPTH, DEPTH_ABOVE = 2, 1
+"""Conditions of a claim. Above the pair: one, since what holds in every pair is a main effect, and two cost ten times as much."""
 DOUBTED = 2
 """Contrary verdicts in a row after which a belief no longer explains other claims away."""
 
@@ -155,7 +157,7 @@ class Learner:
     def _mine(self, q: float) -> list[Added | Retired]:
         """Every metric that is due, in order; q is split evenly over the key's metrics."""
         changes: list[Added | Retired] = []
-        halves = Halves()
+        halves = Halves(PAIR_DEPTH if self.observations.unit is None else DEPTH_ABOVE)
         for name in MINED:
             progress = self._progress.get(name)
             if progress is None or not progress.due:

@@ -59,7 +59,7 @@ class Selectors:
     """Conditions, the rows that each covers (shape conditions × rows), and their slots: one slot's selectors exclude each other.
 
     ``dense`` is ``covers`` in floats that hold sums of deviations exactly, ``joint`` how many rows each two cover together: made
-    once, used by every search over the same rows.
+    once, used by every search over the same rows. ``depth`` is how many conditions a claim may have; with one, nothing is joint.
     """
 
     conditions: tuple[Condition, ...]
@@ -67,15 +67,17 @@ class Selectors:
     slots: Ints
     dense: Sums
     joint: Sums
+    depth: int = 2
 
     @classmethod
-    def of(cls, conditions: Sequence[Condition], covers: Bools, slots: Sequence[str]) -> Selectors:
+    def of(cls, conditions: Sequence[Condition], covers: Bools, slots: Sequence[str], depth: int = 2) -> Selectors:
         """Selectors from conditions, what they cover, and the names of their slots."""
         order = {slot: i for i, slot in enumerate(dict.fromkeys(slots))}
         # Sums of at most n²/2 in size are whole numbers that float32 holds exactly up to n = 5,792 rows.
         exact: type[np.floating[Any]] = np.float32 if covers.shape[1] ** 2 < 2**25 else np.float64
         dense: Sums = covers.astype(exact)
-        return cls(tuple(conditions), covers, np.array([order[slot] for slot in slots], dtype=np.int64), dense, dense @ dense.T)
+        joint: Sums = dense @ dense.T if depth > 1 else dense[:, :0]
+        return cls(tuple(conditions), covers, np.array([order[slot] for slot in slots], dtype=np.int64), dense, joint, depth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def min_support(n: int) -> int:
     return max(MIN_SUPPORT, math.ceil(MIN_SHARE * n))
 
 
-def selectors(view: View) -> Selectors:
+def selectors(view: View, depth: int = 2) -> Selectors:
     """Every single condition worth trying on these rows: quantile cuts of numbers from both sides, each level of a category.
 
     Cuts of which one side has less than the minimum support are left out.
@@ -122,7 +124,7 @@ def selectors(view: View) -> Selectors:
                 conditions.append(Condition(feature=feature, op="==", value=level))
                 covers.append(cover)
                 slots.append(feature)
-    return Selectors.of(conditions, np.array(covers, dtype=np.bool_).reshape(len(covers), len(view)), slots)
+    return Selectors.of(conditions, np.array(covers, dtype=np.bool_).reshape(len(covers), len(view)), slots, depth)
 
 
 def _supported(cover: Bools, known: Bools, least: int) -> bool:
@@ -303,7 +305,7 @@ def _best(found: Selectors, deviations: Ints, least: int, smallest: float) -> Su
     """
     size = len(deviations)
     worst = EXPLORE_Z * math.sqrt(float(np.square(deviations).sum()) * least * (size - least)) / size
-    shortlist = search(found, deviations, depth=2, top=SHORTLIST, least=least, worst=max(1.0, worst))
+    shortlist = search(found, deviations, depth=found.depth, top=SHORTLIST, least=least, worst=max(1.0, worst))
     groups = [group for group in shortlist if size - group.n >= least]
     n, totals = np.array([group.n for group in groups]), np.array([group.total for group in groups])
     strengths = np.abs(strength(totals, n, deviations)) if groups else np.zeros(0)

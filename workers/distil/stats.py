@@ -289,24 +289,15 @@ def dependence(inside: Bools, outcome: Floats) -> Dependence:
 
 
 def grouped_dependence(inside: Bools, outcome: Floats, groups: npt.NDArray[Any]) -> Dependence:
-    """The same for an effect that is taken within groups and averaged. Rows are in time order over all groups.
+    """The same between groups, for an effect that is taken within groups and averaged: rows are in time order over all of them.
 
-    What groups have in common (one chain's gas price, one hour of the day) shows between neighbours in time, what is a group's own
-    between neighbours inside the group; in either order the other part is thinned out by the number of groups. So both excesses
-    are added, and the fewer stretches and degrees of freedom of the two orders count.
+    Neighbours are mostly of different groups, so it shows what groups have in common; what is a group's own is thinned out here and
+    has to be counted inside it.
     """
     if len(inside) < 8:
         return INDEPENDENT
     indicator = _centred(inside.astype(np.float64), groups)
-    residual = _centred(outcome, groups.astype(np.int64) * 2 + inside)
-    order = np.argsort(groups, kind="stable")
-    over_time = _dependence(inside, indicator, residual)
-    in_groups = _dependence(inside[order], indicator[order], residual[order])
-    return Dependence(
-        max(1.0, over_time.inflation + in_groups.inflation - 1.0),
-        min(over_time.df, in_groups.df),
-        min(over_time.stretches, in_groups.stretches),
-    )
+    return _dependence(inside, indicator, _centred(outcome, groups.astype(np.int64) * 2 + inside))
 
 
 def _centred(values: Floats, labels: npt.NDArray[Any]) -> Floats:

@@ -17,7 +17,7 @@ from workers.distil.handover import observations_of
 from workers.distil.learner import Change, Learner, Level
 from workers.distil.observations import Observation, Unit
 from workers.drift import Alarm, DriftMonitor
-from workers.levels.relative import Relative
+from workers.levels.relative import Blocks, Relative
 from workers.metrics import rounded, watched_values
 
 
@@ -55,7 +55,7 @@ def everything(record: WindowClosed) -> Name:
 class Group:
     """Everything about one group. ``close`` is the only thing that decides anything."""
 
-    __slots__ = ("_cut_ts", "_learner", "_monitor", "_relative", "action", "name")
+    __slots__ = ("_blocks", "_cut_ts", "_learner", "_monitor", "_relative", "action", "name")
 
     def __init__(self, name: Name, action: Action, *, delta: float, limit: int) -> None:
         self.name = name
@@ -63,6 +63,7 @@ class Group:
         self._learner = Learner(name.level, name.key, limit, name.unit)
         self._monitor = DriftMonitor(delta)
         self._relative = Relative()
+        self._blocks = Blocks()
         self._cut_ts: dict[str, dict[str, int]] = {}
 
     def close(self, records: Sequence[WindowClosed], *, least: int, q: float) -> tuple[list[Change], list[Alarm]]:
@@ -87,12 +88,13 @@ class Group:
                 self._learner.observations.forget(record.key, [metric], ts_ms)
 
     def _watch(self, row: Observation) -> list[Alarm]:
-        values = self._relative.of(row.group, watched_values(row.metrics, row.features))
+        values = self._blocks.of(self._relative.of(row.group, watched_values(row.metrics, row.features)))
         alarms = []
         for alarm in self._monitor.learn_one(row.ts_ms, row.id, values):
             before, after = (self._relative.in_unit(alarm.metric, mean) for mean in (alarm.mean_before, alarm.mean_after))
             alarms.append(replace(alarm, mean_before=rounded(before), mean_after=rounded(after)))
             self._relative.restart(alarm.metric)
+            self._blocks.restart(alarm.metric)
         return alarms
 
     def to_plain(self) -> dict[str, Any]:
@@ -104,6 +106,7 @@ class Group:
             "learner": self._learner.to_plain(),
             "monitor": self._monitor.to_plain(),
             "relative": self._relative.to_plain(),
+            "blocks": self._blocks.to_plain(),
             "cut_ts": self._cut_ts,
         }
 
@@ -116,5 +119,6 @@ class Group:
         made._monitor = monitor
         made._learner = Learner.from_plain(level, key, plain["learner"], limit, made.name.unit)
         made._relative = Relative.from_plain(plain["relative"])
+        made._blocks = Blocks.from_plain(plain["blocks"])
         made._cut_ts = {pair: {name: int(ts) for name, ts in cuts.items()} for pair, cuts in plain["cut_ts"].items()}
         return made

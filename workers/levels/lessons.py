@@ -41,8 +41,8 @@ ERROR_KIND = "error_kind"
 """The feature that a lesson's condition is on. It is known afterwards only, so nothing else is ever conditioned on it."""
 LEAST_FAILURES = 6
 """Fewest failures of a kind for a lesson about it; each further look waits for half as many new ones as there were."""
-LEAST_SHARED = 20
-"""Fewest failures for a taxonomy."""
+LEAST_SHARED = 12
+"""Fewest failures in the newer half for a taxonomy; half as many for a vote."""
 FAR_OFF = 1.5
 """How many times another a rate must be to be worth an EDIT; a share must have moved by ``SHARE_OFF``."""
 SHARE_OFF = 0.2

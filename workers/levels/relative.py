@@ -4,6 +4,10 @@ A pair's reference is the median (of 0/1 values: the mean) of its first ``REFERE
 difference matters in the metric's unit the reference is taken off, where it matters as a share the value is divided by it: so pairs
 of five and of thirty basis points, and that more is traded now in the one and now in the other, show no drift. Until a pair has a
 reference its values are not fed. What drifts in one pair alone is found by that pair's own detectors.
+
+Pairs take turns, and neighbours in the stream are mostly of different ones: what they have in common is then hidden from the
+detector's estimate of how far neighbours resemble each other, and every swing of a chain's gas price would alarm. So numbers are
+fed as means of ``BLOCK`` values in a row, which do resemble each other; 0/1 values are fed one by one.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from typing import Any
 from workers.metrics import WATCHED, Metric
 
 REFERENCE = 32
+BLOCK = 16
 MAX_PAIRS = 64
 
 
@@ -75,4 +80,42 @@ class Relative:
         made._pairs = {
             name: {pair: [float(value) for value in values] for pair, values in pairs.items()} for name, pairs in plain.items()
         }
+        return made
+
+
+class Blocks:
+    """Values by metric, gathered into means of ``BLOCK`` in a row."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[float]] = {}
+
+    def of(self, values: Mapping[str, float]) -> dict[str, float]:
+        """Take one value a metric; those whose block is full now, as its mean."""
+        found = {}
+        for name, value in values.items():
+            if WATCHED[name].binary:
+                found[name] = value
+                continue
+            waiting = self._waiting.setdefault(name, [])
+            waiting.append(value)
+            if len(waiting) == BLOCK:
+                found[name] = fmean(waiting)
+                waiting.clear()
+        return found
+
+    def restart(self, name: str) -> None:
+        """Forget the block that is being filled."""
+        self._waiting.pop(name, None)
+
+    def to_plain(self) -> dict[str, Any]:
+        """The state as JSON values."""
+        return dict(sorted(self._waiting.items()))
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Blocks:
+        """The blocks that gave ``plain``."""
+        made = cls()
+        made._waiting = {name: [float(value) for value in values] for name, values in plain.items()}
         return made

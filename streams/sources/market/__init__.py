@@ -3,16 +3,19 @@
 Nothing here is real: every event is marked ``simulated``, comes from the agent ``simulator`` and happens on development chains.
 """
 
-from streams.sources.market.judge import Report, Stated, Verdict, judge, judge_operations, judge_stated, stated
-from streams.sources.market.simulate import simulate
+from streams.sources.market.judge import PARTS, Report, Stated, Verdict, by_part, judge, judge_operations, judge_stated, stated
+from streams.sources.market.simulate import NullKind, simulate
 from streams.sources.market.truth import Effect, Truth, truth_of
 
 __all__ = [
+    "PARTS",
     "Effect",
+    "NullKind",
     "Report",
     "Stated",
     "Truth",
     "Verdict",
+    "by_part",
     "judge",
     "judge_operations",
     "judge_stated",

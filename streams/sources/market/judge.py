@@ -4,6 +4,9 @@ A claim is **planted** when every one of its conditions is on a feature that car
 metric at the time of its evidence, and its direction is the effects' own. Two conditions may belong to two effects; where those
 pull in opposite directions, either direction is one that the market can show. A condition on anything else makes the claim
 unplanted, however good the other one is. An effect is **found** when a planted claim has a condition on one of its carriers.
+
+Claims above the key are held against the effects above the key: what is true of one pair is not true of its tool. A lesson from
+failures is planted when its kind of error is among the truth's lessons for its key.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import Any
 from schemas.claims import Claim, Condition, Evidence
 from schemas.insights import Insight
 from schemas.operations import AddInsight, DownvoteInsight, EditInsight
-from streams.sources.market.truth import Effect, Truth
+from streams.sources.market.truth import ERROR_KIND, Effect, Truth
 from workers.ledger import Operation
 
 
@@ -126,12 +129,8 @@ def judge_operations(truth: Truth, operations: Iterable[Operation]) -> Report:
     told = [judge_stated(truth, claims) for claims in said.values() if claims]
     noticed = judge_stated(truth, against)
     shown = {effect for report in (*told, noticed) for effect in (*report.found, *report.noticed)}
-    first, later = _started(truth)
     return Report(
-        found=tuple(effect for effect in first if effect in shown),
-        missed=tuple(effect for effect in first if effect not in shown),
-        noticed=tuple(effect for effect in later if effect in shown),
-        unnoticed=tuple(effect for effect in later if effect not in shown),
+        **_seen(truth, shown),
         planted_claims=tuple(report.planted_claims[0] for report in told if not report.unplanted_claims),
         unplanted_claims=tuple(report.unplanted_claims[0] for report in told if report.unplanted_claims),
     )
@@ -141,21 +140,62 @@ def judge_stated(truth: Truth, claims: Iterable[Stated]) -> Report:
     """The report on claims, each with the time of its evidence."""
     verdicts = [verdict(truth, claim) for claim in claims]
     shown = {effect for each in verdicts if each.planted for effect in each.effects}
-    first, later = _started(truth)
     return Report(
-        found=tuple(effect for effect in first if effect in shown),
-        missed=tuple(effect for effect in first if effect not in shown),
-        noticed=tuple(effect for effect in later if effect in shown),
-        unnoticed=tuple(effect for effect in later if effect not in shown),
+        **_seen(truth, shown),
         planted_claims=tuple(each for each in verdicts if each.planted),
         unplanted_claims=tuple(each for each in verdicts if not each.planted),
     )
 
 
-def _started(truth: Truth) -> tuple[list[str], list[str]]:
-    """Ids of the effects there from the start, and of those that followed another one."""
-    first = [effect.id for effect in truth.effects if effect.follows is None]
-    return first, [effect.id for effect in truth.effects if effect.follows is not None]
+def _seen(truth: Truth, shown: set[str]) -> dict[str, tuple[str, ...]]:
+    """Effects there from the start and those that followed another one, each by whether they are shown."""
+    first = [effect.id for effect in _all(truth) if effect.follows is None]
+    later = [effect.id for effect in _all(truth) if effect.follows is not None]
+    return {
+        "found": tuple(effect for effect in first if effect in shown),
+        "missed": tuple(effect for effect in first if effect not in shown),
+        "noticed": tuple(effect for effect in later if effect in shown),
+        "unnoticed": tuple(effect for effect in later if effect not in shown),
+    }
+
+
+def _all(truth: Truth) -> tuple[Effect, ...]:
+    return (*truth.effects, *truth.above, *truth.lessons)
+
+
+PARTS = ("pair", "tool", "global", "micro", "meso", "macro")
+"""The three levels of claims, and the three of lessons."""
+
+
+def part_of(level: str, features: Iterable[str]) -> str:
+    """Which of ``PARTS`` a claim or an effect is of.
+
+    >>> part_of("tool", ["mempool"]), part_of("tool", ["error_kind"])
+    ('tool', 'meso')
+    """
+    lesson = {"pair": "micro", "tool": "meso", "global": "macro"}
+    return lesson[level] if ERROR_KIND in features else level
+
+
+def by_part(truth: Truth, report: Report) -> dict[str, Report]:
+    """A report taken apart by ``PARTS``."""
+    parts = {effect.id: part_of(effect.level, [carrier.feature for carrier in effect.carriers]) for effect in _all(truth)}
+
+    def claims(verdicts: tuple[Verdict, ...], part: str) -> tuple[Verdict, ...]:
+        claim = [(each, each.stated.claim) for each in verdicts]
+        return tuple(each for each, one in claim if part_of(one.level, [condition.feature for condition in one.conditions]) == part)
+
+    return {
+        part: Report(
+            **{
+                name: tuple(effect for effect in getattr(report, name) if parts[effect] == part)
+                for name in ("found", "missed", "noticed", "unnoticed")
+            },
+            planted_claims=claims(report.planted_claims, part),
+            unplanted_claims=claims(report.unplanted_claims, part),
+        )
+        for part in PARTS
+    }
 
 
 def verdict(truth: Truth, stated: Stated) -> Verdict:
@@ -163,10 +203,13 @@ def verdict(truth: Truth, stated: Stated) -> Verdict:
     claim = stated.claim
     possible = [
         effect
-        for effect in truth.effects
-        if effect.key == claim.key and claim.metric in effect.metrics and effect.overlaps(stated.first_ts, stated.last_ts)
+        for effect in _all(truth)
+        if effect.level == claim.level
+        and effect.key == claim.key
+        and claim.metric in effect.metrics
+        and effect.overlaps(stated.first_ts, stated.last_ts)
     ]
-    if claim.level != "pair" or not possible:
+    if not possible:
         return Verdict(stated, False, (), f"nothing moves {claim.metric} there at that time")
     agreeing: list[str] = []
     opposed = False

@@ -38,6 +38,8 @@ STRATEGIES = ("momentum", "twap", "inventory")
 """Drawn evenly for each execution: a strategy's name has no effect on anything."""
 
 BASE_FAILURE = 0.04
+RARE_FAILURE = 0.03
+"""Share of deposits, withdrawals and rebalances that meet a pause."""
 LARGE_SHARE = 0.003
 """Share of a pool's depth from which an order is large."""
 
@@ -132,6 +134,18 @@ BOOKS: tuple[Book, ...] = (
     Book("research", None, (), 0.06, pair="market-notes", reward={"quick": 0.42, "deep": 0.54, "cached": 0.40}),
 )  # fmt: skip
 """Nine keys: two pools with effects that change halfway, two without, five keys of other tools."""
+
+
+MEMPOOL_BPS = {"public": 9.0, "private": 0.0}
+"""Above the keys: what the way to the block adds to the cost of a swap, in every pair."""
+PRIORITY_GAS = {"low": 1.0, "high": 1.4}
+"""Above the keys: what the priority asked for does to the gas price, in every transaction of every tool."""
+EAST_SHARE = {FLAT_CHAIN: 0.15, DAILY_CHAIN: 0.85}
+"""A trap: the desk ``east`` trades mostly on the one chain, whose pools cost more, and moves nothing itself."""
+BRIDGE_SHARE = 0.03
+"""Share of executions that are of a bridge which always fails: a key without a single success."""
+MORE_FAILURES = {"research": (0.12, "rpc timeout: no answer"), "deposit": (0.12, "insufficient funds for the transfer")}
+"""Tools that fail more often where there are effects above the keys, and what they say then."""
 
 
 def without_effects(book: Book) -> Book:

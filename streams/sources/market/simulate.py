@@ -16,17 +16,24 @@ from decimal import Context, Decimal
 from itertools import accumulate
 from math import exp
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from schemas.events import Leg, Provenance, Quote, Status, Token, ToolExecution, Valuation
 from streams.sources.market.plan import (
     ACTIVITY_BY_HOUR,
+    BRIDGE_SHARE,
     DAILY_CHAIN,
+    EAST_SHARE,
+    FLAT_CHAIN,
     GAS_BY_HOUR,
     GAS_GWEI,
     LARGE_SHARE,
     MEAN_GAP_S,
+    MEMPOOL_BPS,
+    MORE_FAILURES,
     PRICES,
+    PRIORITY_GAS,
+    RARE_FAILURE,
     ROUTERS,
     START,
     STRATEGIES,
@@ -37,7 +44,7 @@ from streams.sources.market.plan import (
     books,
     change_s,
 )
-from streams.sources.market.world import Asset, Reverting, arrivals, student
+from streams.sources.market.world import Asset, Reverting, Shocks, arrivals
 
 AGENT = "simulator"
 NOISE_BPS = 7.0
@@ -51,13 +58,24 @@ _MILLIONTHS = 10**10
 """A whole in millionths of a bps: the grid on which costs are applied to raw amounts."""
 
 
-def simulate(seed: int, events: int, *, effects: bool = True) -> Iterator[ToolExecution]:
+NullKind = Literal["market", "iid", "ar1", "heavy"]
+
+
+def simulate(
+    seed: int, events: int, *, effects: bool = True, above: bool = False, null_kind: NullKind = "market"
+) -> Iterator[ToolExecution]:
     """``events`` executions of the simulated desk in the order of their times; memory does not grow with them.
 
-    With ``effects`` false nothing is planted, but tails stay heavy and gas, depth and volatility stay persistent. The same
-    arguments always give the same events; every one is marked ``simulated``.
+    With ``effects`` false nothing is planted, but tails stay heavy and gas, depth and volatility stay persistent. ``above`` adds
+    what lies above the keys: features that move costs in every pair of a tool and gas in every tool, one that is a trap, a tool
+    that always fails and tools that fail more often. It draws from dice of its own, so that the rest of a seed's market stays what
+    it is. The same arguments always give the same events; every one is marked ``simulated``.
+
+    ``null_kind`` is the noise: the market's own (Student t with three degrees, levels that revert in hours), or independent normal
+    noise and levels (``iid``), or noise and a feature that are autocorrelated from trade to trade (``ar1``), or noise without a
+    mean (``heavy``).
     """
-    desk = Desk(seed, events, effects=effects)
+    desk = Desk(seed, events, effects=effects, above=above, null_kind=null_kind)
     times = arrivals(seed, mean_gap_s=MEAN_GAP_S, by_hour=ACTIVITY_BY_HOUR)
     for number, time_s in zip(range(events), times, strict=False):
         yield ToolExecution.model_validate(desk.execution(number, time_s))
@@ -66,16 +84,22 @@ def simulate(seed: int, events: int, *, effects: bool = True) -> Iterator[ToolEx
 class Desk:
     """The state of the simulated market and the desk's dice."""
 
-    def __init__(self, seed: int, events: int, *, effects: bool) -> None:
+    def __init__(self, seed: int, events: int, *, effects: bool, above: bool = False, null_kind: NullKind = "market") -> None:
         self._seed = seed
+        self._effects = effects
+        self._above = Random(f"{seed}:above") if above else None  # noqa: S311
         self._books = books(effects)
         self._bounds = list(accumulate(book.weight for book in self._books))
         self._change_s = change_s(events)
         self._daily_gas = effects
         self._random = Random(f"{seed}:desk")  # noqa: S311 — reproducible, not secret
-        self._gas = {chain: Reverting(seed, f"gas:{chain}", half_life_s=5400.0, spread=0.40) for chain in GAS_GWEI}
+        self._shocks = Shocks(seed, self._random, null_kind)
+        faster = 1e-6 if null_kind == "iid" else 1.0
+        self._gas = {chain: Reverting(seed, f"gas:{chain}", half_life_s=5400.0 * faster, spread=0.40) for chain in GAS_GWEI}
         self._depth = {
-            book.pool: Reverting(seed, f"depth:{book.pool}", half_life_s=64_800.0, spread=0.35) for book in self._books if book.pool
+            book.pool: Reverting(seed, f"depth:{book.pool}", half_life_s=64_800.0 * faster, spread=0.35)
+            for book in self._books
+            if book.pool
         }
         self._assets = {
             identity: Asset(seed, identity, price=price, volatility=VOLATILITY[identity]) for identity, price in PRICES.items()
@@ -105,7 +129,7 @@ class Desk:
             "ts_unit": "iso",
             "features": {
                 "coin": "heads" if random.random() < 0.5 else "tails",
-                "queue_depth": float(int(random.lognormvariate(2.0, 1.0))),
+                "queue_depth": float(int(self._shocks.queue(book.tool, random.lognormvariate(2.0, 1.0)))),
             },
         }
         if book.chain is not None:
@@ -113,7 +137,33 @@ class Desk:
         if book.tool in GAS_UNITS:
             self._transaction(book, fields, number, time_s)
         self._makers[book.tool](book, fields, time_s)
+        return fields if self._above is None or not self._effects else self._failing(self._above, fields)
+
+    def _failing(self, dice: Random, fields: dict[str, Any]) -> dict[str, Any]:
+        """The same execution, or a failed one, or one of the bridge in its place."""
+        if dice.random() < BRIDGE_SHARE:
+            kept = ("agent_id", "strategy", "simulated", "ts_decision", "ts_executed", "ts_unit", "features")
+            bridge = {name: fields[name] for name in kept}
+            return bridge | {
+                "tool": "bridge",
+                "chain_id": FLAT_CHAIN,
+                "pair": "USDC-route",
+                "status": Status.FAILED,
+                "error": "timed out: the relayer does not answer",
+            }
+        rate, error = MORE_FAILURES.get(fields["tool"], (0.0, ""))
+        if dice.random() < rate and fields["status"] is Status.SUCCESS:
+            fields |= {"status": Status.REVERTED if "gas_used" in fields else Status.FAILED, "error": error}
+            fields.pop("reward", None)
         return fields
+
+    def _drawn_above(self, fields: dict[str, Any], name: str, levels: dict[str, float]) -> float:
+        """A feature of the effects above the keys, noted in the fields, and what it does."""
+        if self._above is None:
+            return levels[min(levels, key=lambda value: levels[value])]
+        chosen = self._above.choice(tuple(levels))
+        fields["features"][name] = chosen
+        return levels[chosen] if self._effects else min(levels.values())
 
     def _transaction(self, book: Book, fields: dict[str, Any], number: int, time_s: float) -> None:
         """Hash, block and gas: the chain's level, its rhythm, a persistent deviation, jitter and rare spikes."""
@@ -123,6 +173,9 @@ class Desk:
             gwei *= GAS_BY_HOUR[ts.hour]
         if random.random() < 0.01:
             gwei *= 1.0 + random.paretovariate(1.5)
+        gwei *= self._drawn_above(fields, "priority", PRIORITY_GAS)
+        if self._above is not None:
+            fields["features"]["desk"] = "east" if self._above.random() < EAST_SHARE[chain] else "west"
         fields |= {
             "tx_hash": "0x" + hashlib.sha256(f"simulated:{self._seed}:{number}".encode()).hexdigest(),
             "log_index": 0,
@@ -150,7 +203,8 @@ class Desk:
         certain += book.router_bps[late][router] + book.volatility_bps * (base.stress - 1.0)
         if size_usd >= LARGE_SHARE * depth:
             certain += book.large_router_bps[router]
-        noise = NOISE_BPS * base.stress * student(random)
+        certain += self._drawn_above(fields, "mempool", MEMPOOL_BPS)
+        noise = NOISE_BPS * self._shocks.scale(base.stress) * self._shocks.unit(book.pool or "")
         prices = self._valuation(token_in, time_s, fields["ts_executed"]), self._valuation(token_out, time_s, fields["ts_executed"])
         mid = _EXACT.divide(prices[0].value, prices[1].value)
         amount_in = int(size_usd / float(prices[0].value) * 10**token_in.decimals)
@@ -192,7 +246,7 @@ class Desk:
                 Leg(token=quote, amount_raw=int(size_usd * 10**quote.decimals), into=True),
             ),
         }
-        pnl = book.pnl_slope * drift + 14.0 * student(random)
+        pnl = book.pnl_slope * drift + 14.0 * self._shocks.unit(book.pool or "")
         if not self._maybe_revert(fields):
             fields["pnl_bps"] = Decimal(f"{pnl:.4f}")
 
@@ -214,7 +268,7 @@ class Desk:
         fields |= {"pair": book.pair, "reward": Decimal(f"{reward:.4f}")}
 
     def _maybe_revert(self, fields: dict[str, Any]) -> bool:
-        if self._random.random() >= 0.03:
+        if self._random.random() >= RARE_FAILURE:
             return False
         fields |= {"status": Status.REVERTED, "error": "execution reverted: paused"}
         return True

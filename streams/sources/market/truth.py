@@ -1,7 +1,8 @@
 """The truth about a simulated market: every planted effect, what carries it, when, and which way.
 
-The truth is derived from the same plan that the simulator draws from. It lists what is physically implied, proxies included: an
-order's size shows in its share of the pool as well as in dollars, and a deeper pool makes every share smaller. What is not
+The truth is derived from the same plan that the simulator draws from: what holds in one key, what holds in every pair of a tool
+or in every tool, and which kinds of error are frequent enough for a lesson. It lists what is physically implied, proxies included:
+an order's size shows in its share of the pool as well as in dollars, and a deeper pool makes every share smaller. What is not
 listed is not there: whatever somebody finds beyond it is chance or a flaw of the method.
 """
 
@@ -14,10 +15,29 @@ from typing import Literal
 from schemas.base import Contract, Part
 from schemas.events import Action, ToolExecution
 from schemas.types import Moment, Name
-from streams.sources.market.plan import DAILY_CHAIN, GAS_BY_HOUR, LARGE_SHARE, START, Book, Impact, books, change_s
+from streams.sources.market.plan import (
+    BRIDGE_SHARE,
+    DAILY_CHAIN,
+    GAS_BY_HOUR,
+    LARGE_SHARE,
+    MEMPOOL_BPS,
+    MORE_FAILURES,
+    PRIORITY_GAS,
+    RARE_FAILURE,
+    START,
+    Book,
+    Impact,
+    books,
+    change_s,
+)
+from workers.errors import error_class
 
 COST = ("cost_bps", "impact_bps", "shortfall_bps")
 GAS = ("gas_gwei", "gas_native", "gas_usd")
+LESSON_RATE = 0.05
+"""From here on a kind of error is worth a lesson about the key."""
+ERROR_KIND = "error_kind"
+BRIDGE_KEY, BRIDGE_LABEL = "bridge:31337-simulated:USDC-route", "bridge USDC-route"
 NULLS = ("coin", "queue_depth", "prompt_words", "side", "strategy", "weekday")
 
 
@@ -34,13 +54,16 @@ class Carrier(Part):
 
 
 class Effect(Part):
-    """One planted effect in one record key, from ``from_ts`` up to but not including ``to_ts`` (absent: to the end).
+    """One planted effect in one record key, in every pair of a tool or in every tool.
+
+    It lasts from ``from_ts`` up to but not including ``to_ts`` (absent: to the end).
 
     ``metrics`` is the family in which it shows, ``carriers`` every feature known before the decision that carries it. ``follows``
     names the effect that this one took the place of at the regime change.
     """
 
     id: str
+    level: Literal["pair", "tool", "global"] = "pair"
     key: str
     metrics: tuple[Name, ...]
     carriers: tuple[Carrier, ...]
@@ -67,7 +90,12 @@ class BookTruth(Part):
 
 
 class Truth(Contract):
-    """What a simulated market contains; JSON by ``to_wire``. ``nulls`` are fields and features that carry nothing in any key."""
+    """What a simulated market contains; JSON by ``to_wire``. ``nulls`` are fields and features that carry nothing in any key.
+
+    ``effects`` are those of keys, ``above`` those that hold above a key. ``lessons`` are the kinds of error that a key, a tool or
+    several tools fail with, as effects on ``failed`` that the kind itself carries; they are there without planting, too, for
+    something always fails.
+    """
 
     kind: Literal["simulated-market-truth"] = "simulated-market-truth"
     simulated: Literal[True] = True
@@ -78,22 +106,32 @@ class Truth(Contract):
     change_ts: Moment
     books: tuple[BookTruth, ...]
     effects: tuple[Effect, ...] = ()
+    above: tuple[Effect, ...] = ()
+    lessons: tuple[Effect, ...] = ()
     nulls: tuple[str, ...] = NULLS
 
 
-def truth_of(seed: int, events: int, *, effects: bool = True) -> Truth:
-    """The truth about ``simulate(seed, events, effects=effects)``."""
+def truth_of(seed: int, events: int, *, effects: bool = True, above: bool = False) -> Truth:
+    """The truth about ``simulate(seed, events, effects=effects, above=above)``."""
     desk = books(effects)
     change = START + timedelta(seconds=change_s(events))
     planted = [effect for book in desk for effect in _effects(book, change)] if effects else []
+    if effects and above:
+        planted += [effect for book in desk for effect in _drawn_above(book)]
+    shares = [BookTruth(key=key_of(book), label=label_of(book), share=book.weight) for book in desk]
+    if effects and above:
+        shares.append(BookTruth(key=BRIDGE_KEY, label=BRIDGE_LABEL, share=BRIDGE_SHARE))
     return Truth(
         seed=seed,
         events=events,
         planted=effects,
         start_ts=START,
         change_ts=change,
-        books=tuple(BookTruth(key=key_of(book), label=label_of(book), share=book.weight) for book in desk),
+        books=tuple(shares),
         effects=tuple(planted),
+        above=tuple(_above(desk, drawn=above)) if effects else (),
+        lessons=tuple(_lessons(desk, above=effects and above)),
+        nulls=(*NULLS, "desk") if above else NULLS,
     )
 
 
@@ -164,6 +202,111 @@ def _effects(book: Book, change: datetime) -> Iterator[Effect]:
         yield Effect(
             id=f"{name}:{effect}", key=key_of(book), metrics=metrics, carriers=(carrier,), from_ts=START, strength=strength
         )
+
+
+def _drawn_above(book: Book) -> Iterator[Effect]:
+    """What the effects above the keys are in one key."""
+    name = f"{book.tool}:{book.chain or 'offchain'}:{'-'.join(token.symbol or '' for token in book.tokens) or book.pair}".lower()
+    if book.tool == "swap":
+        yield _by_mempool(key_of(book), name)
+    if book.tool in ("swap", "deposit", "withdraw", "rebalance"):
+        yield _by_priority(key_of(book), name)
+
+
+def _by_mempool(key: str, name: str, level: Literal["pair", "tool"] = "pair") -> Effect:
+    return Effect(
+        id=f"{name}:mempool-moves-cost",
+        level=level,
+        key=key,
+        metrics=COST,
+        carriers=(Carrier(feature="mempool", levels=MEMPOOL_BPS),),
+        from_ts=START,
+        strength=_levels_strength(MEMPOOL_BPS, "bps"),
+    )
+
+
+def _by_priority(key: str, name: str, level: Literal["pair", "tool", "global"] = "pair") -> Effect:
+    return Effect(
+        id=f"{name}:priority-moves-gas",
+        level=level,
+        key=key,
+        metrics=GAS,
+        carriers=(Carrier(feature="priority", levels=PRIORITY_GAS),),
+        from_ts=START,
+        strength=_levels_strength(PRIORITY_GAS, "times the level"),
+    )
+
+
+def _above(desk: tuple[Book, ...], *, drawn: bool) -> Iterator[Effect]:
+    """What holds in every pair of a tool that has several, and in every tool that pays gas."""
+    swap = "swap:*-simulated:*"
+    if all(book.impact[half] != Impact() for book in desk if book.tool == "swap" for half in (0, 1)):
+        sized = [Carrier(feature=feature, sign=1) for feature in ("size_share", "size_usd")]
+        yield Effect(
+            id="swap:size-raises-cost",
+            level="tool",
+            key=swap,
+            metrics=COST,
+            carriers=(*sized, Carrier(feature="pool_depth_usd", sign=-1)),
+            from_ts=START,
+            strength="in each pair as its own effect says",
+        )
+    if drawn:
+        yield _by_mempool(swap, "swap", "tool")
+        yield _by_priority(swap, "swap", "tool")
+        yield _by_priority("*-simulated", "all", "global")
+
+
+def failure_rates(book: Book, *, above: bool) -> dict[str, float]:
+    """The expected share of a book's executions that fail with each kind of error."""
+    if book.tool == "swap":
+        rates = {"transfer": sum(book.failure.values()) / len(book.failure)}
+    elif book.tool == "simulate":
+        rates = {"slippage": sum(book.failure.values()) / len(book.failure)}
+    else:
+        rates = {} if book.tool == "research" else {"paused": RARE_FAILURE}
+    if above and book.tool in MORE_FAILURES:
+        more, error = MORE_FAILURES[book.tool]
+        rates[error_class(error)] = more * (1.0 - sum(rates.values()))
+    return rates
+
+
+def _lessons(desk: tuple[Book, ...], *, above: bool) -> Iterator[Effect]:
+    """Micro: kinds over ``LESSON_RATE`` in a key. Meso: each tool's most frequent kind. Macro: kinds over the rate in two tools."""
+    by_key = {key_of(book): (book.tool, book.weight, failure_rates(book, above=above)) for book in desk}
+    if above:
+        by_key[BRIDGE_KEY] = ("bridge", BRIDGE_SHARE, {"transport": 1.0})
+    by_tool: dict[str, dict[str, float]] = {}
+    weights: dict[str, float] = {}
+    for key, (tool, weight, rates) in by_key.items():
+        weights[tool] = weights.get(tool, 0.0) + weight
+        for kind, rate in rates.items():
+            by_tool.setdefault(tool, {}).setdefault(kind, 0.0)
+            by_tool[tool][kind] += rate * weight
+            if rate >= LESSON_RATE:
+                yield _lesson("pair", key, kind, f"{rate:.3g} of the executions")
+    spread: dict[str, int] = {}
+    for tool, shares in by_tool.items():
+        leader = max(shares, key=lambda kind: shares[kind])
+        yield _lesson("tool", f"{tool}:*-simulated:*", leader, f"{shares[leader] / sum(shares.values()):.3g} of the failures")
+        for kind, share in shares.items():
+            spread[kind] = spread.get(kind, 0) + (share / weights[tool] >= LESSON_RATE)
+    for kind, tools in spread.items():
+        if tools >= 2:
+            yield _lesson("global", "*-simulated", kind, f"in {tools} tools")
+
+
+def _lesson(level: Literal["pair", "tool", "global"], key: str, kind: str, strength: str) -> Effect:
+    carrier = Carrier(feature=ERROR_KIND, levels={kind: 1.0, "any other": 0.0})
+    return Effect(
+        id=f"{key}:fails-with-{kind}",
+        level=level,
+        key=key,
+        metrics=("failed",),
+        carriers=(carrier,),
+        from_ts=START,
+        strength=strength,
+    )
 
 
 def _halves(

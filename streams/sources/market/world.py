@@ -62,6 +62,44 @@ def student(random: Random, degrees: int = 3) -> float:
     return random.gauss(0.0, 1.0) / sqrt(2.0 * random.gammavariate(degrees / 2, 1.0) / degrees)
 
 
+LARGEST = 100.0
+"""Noise without a mean is cut here: a trade at a tenth of the price is taken for an error of decimals, not for a trade."""
+
+
+class Shocks:
+    """The noise of costs and results, of one of the kinds that ``simulate`` knows. The market's own draws from the desk's dice."""
+
+    def __init__(self, seed: int, dice: Random, kind: str) -> None:
+        self._dice = dice
+        self._own = Random(f"{seed}:shocks")  # noqa: S311
+        self._kind = kind
+        self._levels: dict[str, float] = {}
+
+    def unit(self, name: str) -> float:
+        """Noise of scale one for a pool."""
+        drawn = student(self._dice)
+        if self._kind == "market":
+            return drawn
+        if self._kind == "heavy":
+            return min(LARGEST, max(-LARGEST, student(self._own, 1)))
+        return self._own.gauss(0.0, 1.0) if self._kind == "iid" else self._next(name)
+
+    def scale(self, stress: float) -> float:
+        """How much of a nervous market shows in the noise: nothing where the noise is to be independent and alike."""
+        return 1.0 if self._kind == "iid" else stress
+
+    def queue(self, name: str, drawn: float) -> float:
+        """The feature ``queue_depth``: as drawn, or following its last value."""
+        return exp(2.0 + self._next(f"queue:{name}")) if self._kind == "ar1" else drawn
+
+    def _next(self, name: str) -> float:
+        """An AR(1) of unit variance, φ = 0.9, from one call to the next."""
+        level = self._levels.get(name)
+        step = self._own.gauss(0.0, 1.0)
+        self._levels[name] = step if level is None else 0.9 * level + sqrt(1 - 0.81) * step
+        return self._levels[name]
+
+
 def arrivals(seed: int, *, mean_gap_s: float, by_hour: tuple[float, ...]) -> Iterator[float]:
     """Seconds since the start of each execution: irregular, busier at some hours, now and then several in one block."""
     random = Random(f"{seed}:arrivals")  # noqa: S311
