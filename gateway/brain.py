@@ -9,7 +9,10 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from typing import cast
 
+from gateway.briefing import briefing
 from gateway.composition import Pipeline, layout, open_embedder, open_episodes, open_insights, open_log, open_pipeline
+from gateway.llm.briefing import briefing_by_model
+from gateway.organiser import organiser_beside
 from gateway.ranking import LearnedRanking
 from gateway.service import BrainService, PipelineState
 from gateway.tracing import traced
@@ -122,8 +125,10 @@ def open_service(settings: Settings, *, pipeline: bool = True, clock: Callable[[
         )
         if pipeline:
             stack.callback(_Housekeeping(service, HOUSEKEEPING_S).stop)
+            stack.enter_context(organiser_beside(settings, log))
             stack.enter_context(upkeep_beside(settings, log, embedder))
         if settings.briefing:
-            kept = service.keep_briefing(first_s=settings.briefing_first_s, every_s=settings.briefing_every_s)
+            write = stack.enter_context(briefing_by_model(settings, log)) if pipeline and settings.llm_url else briefing
+            kept = service.keep_briefing(first_s=settings.briefing_first_s, every_s=settings.briefing_every_s, write=write)
             stack.callback(kept.stop)
         yield service

@@ -29,15 +29,19 @@ FIRST_S, EVERY_S = 8.0, 3_600.0
 NOTHING = "nothing learned yet"
 
 
+Write = Callable[[Sequence[Insight], Sequence[Insight]], BriefingView]
+
+
 def briefing(directives: Sequence[Insight], insights: Sequence[Insight]) -> BriefingView:
     """Bullets from directives in force, then from insights, both in the caller's order: at most six in at most 1,200 characters."""
     chosen = [*directives[: MOST - FEWEST], *insights[:PLAIN_BULLETS]][:MOST]
     share = MAX_CHARS // max(1, len(chosen)) - 1
-    bullets = tuple(_bullet(insight, share) for insight in chosen)
+    bullets = tuple(bullet(insight, share) for insight in chosen)
     return BriefingView(text="\n".join(bullets) or NOTHING, bullets=bullets, memory_ids=tuple(one.id for one in chosen))
 
 
-def _bullet(insight: Insight, room: int) -> str:
+def bullet(insight: Insight, room: int) -> str:
+    """One memory as a bullet of at most ``room`` characters, if its mark leaves room for its words."""
     name = "directive" if insight.directive else "note" if insight.note else "insight"
     weight = f"{insight.directive.priority} priority" if insight.directive else f"confidence {insight.confidence:.2f}"
     head = f"• [{name} {insight.id}, {weight}{', simulated' if insight.simulated else ''}] "
@@ -102,9 +106,9 @@ class BriefingSchedule:
         return latest if latest is not None and latest.number > number else None
 
     def stop(self) -> None:
-        """End the schedule; the latest briefing stays."""
+        """End the schedule; the latest briefing stays. One in the making that takes long is not waited for: it holds nothing."""
         self._end.set()
-        self._thread.join()
+        self._thread.join(timeout=1.0)
 
     def _run(self) -> None:
         wait_s, number = self._first_s, 0

@@ -12,7 +12,7 @@ from schemas.types import Label, Moment
 MAX_ASKED = 60_000
 MAX_SAID = 60_000
 
-Purpose = Literal["claims", "words", "lesson", "test"]
+Purpose = Literal["claims", "words", "lesson", "briefing", "test"]
 
 
 class Judgement(Part):

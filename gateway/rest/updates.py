@@ -120,7 +120,7 @@ async def updates(
             heard = told.number
             yield ServerSentEvent(event="briefing", data=told.view.model_dump(mode="json"))
         now = time.monotonic()
-        if found or told:
+        if found:
             last = now
             continue
         if idle_s is not None and now - last >= idle_s:
