@@ -55,7 +55,7 @@ BULLETS_SCHEMA: dict[str, Any] = {
 
 
 class BriefingWriter:
-    """Writes briefings with a model. ``publish`` puts what was said into the log. Asks again only when the memories have changed."""
+    """Writes briefings with a model. ``publish`` puts what was said into the log. Asks anew only when the memories have changed."""
 
     def __init__(self, asker: Asker, publish: Callable[[ModelSaid], object]) -> None:
         self._asker = asker
