@@ -11,6 +11,7 @@ from schemas.topics import RECORDS_REJECTED
 from stores.episodes import EpisodeStore
 from stores.sqlite import InsightStore
 from streams.embedded.log import EmbeddedLog
+from streams.embedded.tallies import StageTally
 from streams.kafka.log import KafkaLog
 
 STAGES = ("embed", "episodes", "signals", "distil", "breakers", "writer")
@@ -66,6 +67,7 @@ def survey(log: AnyLog, settings: Settings) -> Status:
 
 
 def _on_the_log(log: EmbeddedLog) -> dict[str, StageStatus]:
+    """Every stage that was ever run, also one that nothing has come for yet."""
     tallies = log.tallies()
     lags: dict[str, int] = {}
     for lag in log.lags():
@@ -74,7 +76,7 @@ def _on_the_log(log: EmbeddedLog) -> dict[str, StageStatus]:
     return {
         name: StageStatus(name, one.received, one.processed, one.duplicates, one.late, one.rejected, lags.get(name, 0))
         for name in STAGES
-        if (one := tallies.get(name))
+        if (one := tallies.get(name, StageTally() if name in lags else None))
     }
 
 
