@@ -62,7 +62,7 @@ def claims(one: Claim, other: Claim) -> Relation:
     """How two claims stand to each other: ``SAME``, ``OPPOSITE`` or ``OTHER``."""
     if (one.level, one.key, one.metric) != (other.level, other.key, other.metric) or len(one.conditions) != len(other.conditions):
         return Relation.OTHER
-    mine, theirs = _normal(one), _normal(other)
+    mine, theirs = normal(one), normal(other)
     if [_slot(condition) for condition in mine[0]] != [_slot(condition) for condition in theirs[0]]:
         return Relation.OTHER
     pairs = list(zip(mine[0], theirs[0], strict=True))
@@ -99,7 +99,7 @@ def steady(insight: Insight) -> bool:
     return insight.note is not None and insight.note.reinforced >= STEADY
 
 
-def _normal(claim: Claim) -> tuple[tuple[Condition, ...], Literal["higher", "lower"]]:
+def normal(claim: Claim) -> tuple[tuple[Condition, ...], Literal["higher", "lower"]]:
     """The conditions and direction of a claim's normal form: a single condition stands as ``>=`` or ``== True``."""
     if len(claim.conditions) == 1:
         (condition,) = claim.conditions

@@ -36,6 +36,7 @@ def up(arguments: dict[str, str | None], as_json: bool) -> None:
         return
     from gateway.llm.wiring import model_breaker, rounds
     from gateway.metrics.wiring import open_observed
+    from gateway.organiser import organiser_beside
     from gateway.upkeep import upkeep_beside
 
     stop = threading.Event()
@@ -47,6 +48,7 @@ def up(arguments: dict[str, str | None], as_json: bool) -> None:
     with (
         open_observed(settings, live.take, [breaker]) as pipeline,
         upkeep_beside(settings, pipeline.log, pipeline.embedder),
+        organiser_beside(settings, pipeline.log),
         rounds(settings, pipeline.log, breaker),
     ):
         click.echo(f"running on {settings.log_path}; Ctrl-C stops", err=True)

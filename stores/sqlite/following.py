@@ -6,18 +6,25 @@ The store has read the log's operations up to an offset, and knows at which offs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 from schemas.insights import Insight
 from stores.sqlite.connection import Connection
 from stores.sqlite.rows import insight_of
 
+Vector = npt.NDArray[np.float32]
+
 _PAGE = 1_000
+_BY_ID = (
+    "SELECT json, vector FROM insights JOIN documents USING (n) LEFT JOIN vectors USING (n)"
+    " WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
+)
 _WHOLE = (
     "SELECT n, json, vector FROM insights JOIN documents USING (n) JOIN vectors USING (n)"
     " WHERE status = 'active' AND n > ? ORDER BY n LIMIT ?"
@@ -33,7 +40,7 @@ class Standing:
     """An insight as it is now; ``vector`` is None where it is not active."""
 
     insight: Insight
-    vector: npt.NDArray[np.float32] | None
+    vector: Vector | None
 
 
 def whole(connection: Connection) -> Iterator[Standing]:
@@ -47,6 +54,13 @@ def whole(connection: Connection) -> Iterator[Standing]:
 def changed_since(connection: Connection, topic: str, partition: int, offset: int) -> list[Standing]:
     """Insights that operations from an offset on changed, active or not, as they are now."""
     return [_standing(json, vector) for json, vector in connection.execute(_CHANGED, (topic, partition, offset))]
+
+
+def standing(connection: Connection, insight_ids: Iterable[str]) -> list[Standing]:
+    """Insights by their ids, as they are now; those that there are."""
+    return [
+        _standing(json, vector) for json, vector in connection.execute(_BY_ID, (orjson.dumps(sorted(set(insight_ids))).decode(),))
+    ]
 
 
 def _standing(json: str, vector: Any) -> Standing:

@@ -10,7 +10,7 @@ Full-text and vector search cover the active context only: archiving takes an in
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,7 @@ from stores.sqlite.filters import (
     page_size,
     to_cursor,
 )
-from stores.sqlite.following import Standing, changed_since, whole
+from stores.sqlite.following import Standing, changed_since, standing, whole
 from stores.sqlite.inquiries import Inquiries, Page
 from stores.sqlite.links import link_lines
 from stores.sqlite.migrations import verify
@@ -237,6 +237,10 @@ class InsightStore(Inquiries):
     def whole(self) -> Iterator[Standing]:
         """Every active insight with its vector. Read it inside ``snapshot()``."""
         return whole(self._connection)
+
+    def standing(self, insight_ids: Iterable[str]) -> Sequence[Standing]:
+        """Insights by their ids, as they are now, with the vectors of the active ones."""
+        return standing(self._connection, insight_ids)
 
     def changed_since(self, topic: str, partition: int, offset: int) -> Sequence[Standing]:
         """Insights that operations from an offset on changed, as they are now; vectors of the active ones."""
