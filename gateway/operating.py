@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from gateway.errors import Unprocessable
+from gateway.errors import NotFound, Unprocessable
 from gateway.keys import Caller, Tier
 from gateway.ranking import LearnedRanking, RankerState, most_used
 from gateway.views import WriteView
 from gateway.writing import Writing, made
 from schemas.claims import Category
-from schemas.insights import Insight
+from schemas.insights import Insight, InsightStatus
 from schemas.operations import RestoreInsight, TeachRanker, TuneRecall
 from stores.recall.errors import BadRecall
 from stores.recall.recall import Recall
@@ -27,8 +27,9 @@ from stores.recall.tuning import RecallTuning
 from stores.sqlite import InsightFilter
 from stores.sqlite.links import Link, Organised
 from stores.sqlite.tunings import Tuned
-from workers import dedup
+from workers import dedup, links
 from workers.dedup import Candidate, DedupVerdict
+from workers.links import Found as Tie
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,29 @@ class Operating(Writing):
         """Every link of an insight, to either side."""
         caller.need(Tier.READ)
         return self._insights.links([insight_id])
+
+    def try_links(self, caller: Caller, insight_id: str, other_id: str | None = None) -> list[tuple[Insight, float, Tie | None]]:
+        """How an insight bears on another one, or on those that stand nearest: each with the cosine and the link that follows.
+
+        Raises:
+            NotFound: one of them is not there.
+        """
+        caller.need(Tier.READ)
+        one = self._kept(insight_id)
+        vector = self._embedder.embed([one.text])[0]
+        if other_id is not None:
+            other = self._kept(other_id)
+            near = [(other, float(vector @ self._embedder.embed([other.text])[0]))]
+        else:
+            hits = self._insights.knn(vector, links.CANDIDATES + 1)
+            near = [(hit.insight, hit.score) for hit in hits if hit.insight.id != one.id][: links.CANDIDATES]
+        return [(other, cosine, links.relate(one, other, cosine)) for other, cosine in near]
+
+    def _kept(self, insight_id: str) -> Insight:
+        found = self._insights.get(insight_id)
+        if found is None or found.status is InsightStatus.FORGOTTEN:
+            raise NotFound(f"there is no insight {insight_id!r}", hint="search or list to get ids")
+        return found
 
     def organised(self, caller: Caller, insight_id: str) -> Organised | None:
         """Keywords and context note of an insight; None while nothing was said of it."""

@@ -1,4 +1,4 @@
-"""``links list|show``: how insights are connected, and what was made of that."""
+"""``links list|show|test``: how insights are connected, and what was made of that."""
 
 from __future__ import annotations
 
@@ -73,6 +73,43 @@ def show(arguments: dict[str, str | None], insight_id: str, as_json: bool) -> No
             for other in (one.other(insight.id),)
         ]
         print_table(("", "relation", "strength", "id", "insight"), rows)
+
+
+@links.command()
+@click.argument("insight_id")
+@click.argument("other_id", required=False)
+@json_option
+@click.pass_obj
+@plain_errors
+def test(arguments: dict[str, str | None], insight_id: str, other_id: str | None, as_json: bool) -> None:
+    """How does INSIGHT_ID bear on OTHER_ID, or on what stands nearest to it, and why? Writes nothing."""
+    from workers.links import SIMILAR_FROM
+
+    with operator(arguments, writing=False) as (service, who):
+        one = found(service, who, insight_id)
+        ties = service.try_links(who, one, None if other_id is None else found(service, who, other_id))
+    rows = [
+        {
+            "id": other.id,
+            "cosine": round(cosine, 6),
+            "relation": tie.relation if tie else None,
+            "source": tie.source if tie else None,
+            "strength": tie.strength if tie else None,
+            "why": tie.why if tie else f"nothing ties them, and the cosine is under {SIMILAR_FROM}",
+            "text": other.text,
+        }
+        for other, cosine, tie in ties
+    ]
+    if as_json:
+        print_json({"id": one, "ties": rows})
+    elif not rows:
+        click.echo("nothing else is known yet")
+    else:
+        cells = [
+            (tie.relation if tie else "-", f"{tie.strength:.2f}" if tie else "-", f"{cosine:.3f}", row["why"], other.id[:8])
+            for (other, cosine, tie), row in zip(ties, rows, strict=True)
+        ]
+        print_table(("relation", "strength", "cosine", "why", "to"), cells)
 
 
 def plain_link(link: Link) -> dict[str, Any]:

@@ -136,6 +136,16 @@ def test_links_are_listed_and_shown(data: Path) -> None:
     assert "no single insight" in run(data, "links", "show", "zzzz", code=1).stderr
 
 
+def test_a_link_is_explained(data: Path) -> None:
+    near = run(data, "links", "test", "aaaa", "--json")
+    assert (near["id"], {one["id"] for one in near["ties"]}) == ("aaaa1111", {"bbbb2222", "cccc3333"})
+    assert all(one["why"] and (one["relation"] is None) == (one["strength"] is None) for one in near["ties"])
+    (tie,) = run(data, "links", "test", "aaaa", "cccc", "--json")["ties"]
+    assert (tie["id"], tie["relation"]) == ("cccc3333", None)
+    assert "nothing ties them" in run(data, "links", "test", "aaaa", "cccc").stdout
+    assert "no single insight" in run(data, "links", "test", "aaaa", "zzzz", code=1).stderr
+
+
 def test_a_briefing(data: Path) -> None:
     told = run(data, "briefing", "--json")
     assert set(told["memory_ids"]) == {"aaaa1111", "bbbb2222", "cccc3333"}
