@@ -14,6 +14,8 @@ from schemas.settings import Settings
 
 PACKAGES = ("apsw", "lancedb", "onnxruntime", "pydantic", "river", "sqlite-vec", "tokenizers")
 
+ON_KAFKA = ("aiokafka", "faust-streaming")
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -50,8 +52,8 @@ def _python(_: Settings) -> str:
     return f"{platform.python_implementation()} {platform.python_version()}"
 
 
-def _packages(_: Settings) -> str:
-    return ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+def _packages(settings: Settings) -> str:
+    return ", ".join(f"{name} {version(name)}" for name in (*PACKAGES, *(ON_KAFKA if settings.on_kafka else ())))
 
 
 def _data(settings: Settings) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -179,7 +180,8 @@ def test_a_log_moves_a_worker_runs_and_letters_are_sent_again(kafka: Settings, t
         "--data-dir",
         str(settings.data_dir),
     ]
-    environment = {**os.environ, "DEFI_BRAIN_KAFKA_APP": kafka.kafka_app}
+    port = free_port()
+    environment = {**os.environ, "DEFI_BRAIN_KAFKA_APP": kafka.kafka_app, "DEFI_BRAIN_METRICS_PORT": str(port)}
     with (tmp_path / "errors").open("wb") as errors, KafkaLog(kafka) as log:
         worker = subprocess.Popen(
             [*command, "worker", "embed", "signals", "--json"], stdout=subprocess.PIPE, stderr=errors, env=environment
@@ -190,6 +192,11 @@ def test_a_log_moves_a_worker_runs_and_letters_are_sent_again(kafka: Settings, t
                 assert worker.poll() is None
                 assert time.monotonic() < deadline
                 time.sleep(0.1)
+            metrics = page(port, "/metrics") or ""
+            parts = re.findall(r"scrape_errors_total{part=.(\w+).} 0.0", metrics)
+            assert parts == ["log", "meter", "cluster", "files", "info", "embedder"], "every part could be read"
+            assert 'defi_brain_stage_received_records_total{stage="signals"} 40.0' in metrics
+            assert set(json.loads(page(port, "/healthz") or "")["stages"]) == {"embed", "signals"}
         finally:
             worker.send_signal(signal.SIGTERM)
             out, _ = worker.communicate(timeout=60)
