@@ -31,7 +31,7 @@ class ModelSaid(Contract):
     ``subject`` is the record key or the insight that it was about. ``prompt`` names the versioned prompt, ``prompt_sha256`` its
     text. ``asked`` is what was sent, ``raw`` what came back, unchanged but for its length. ``look`` counts the questions for claims
     about this subject: it decides how much of the error rate the proposals may spend (``alpha``); ``rows`` are the subject's
-    episodes at that time. ``ts`` is when it was asked.
+    episodes at that time. ``ts`` is when it was asked. ``request`` is the id of a caller's request, where one asked for it.
     """
 
     wire_name: ClassVar[str] = "model-said"
@@ -55,6 +55,7 @@ class ModelSaid(Contract):
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.0
     judgements: tuple[Judgement, ...] = Field(default=(), max_length=64)
     dry_run: bool = False
+    request: str | None = Field(default=None, max_length=64)
 
     @property
     def tokens(self) -> int:

@@ -88,7 +88,7 @@ class Proposer:
         shown = summary(subject.label, subject.evidence) if subject else ""
         return self._asker.question("claims", self._claims, CLAIMS_SCHEMA, summary=shown) if shown else None
 
-    def round(self, *, key: str | None = None, dry_run: bool = False, words: bool = True) -> Round:
+    def round(self, *, key: str | None = None, dry_run: bool = False, words: bool = True, request: str | None = None) -> Round:
         """One round over the keys that are due, or over one key whether due or not; ``words``: ask for words and lessons, too."""
         self._history.refresh()
         done = Round()
@@ -99,7 +99,7 @@ class Proposer:
             if subject is None:
                 continue
             self._look_again(subject, done, dry_run)
-            self._ask_claims(subject, counts.get(name, 0), done, dry_run)
+            self._ask_claims(subject, counts.get(name, 0), done, dry_run, request)
         if words:
             self._ask_words(chosen, done, dry_run)
         return done
@@ -126,13 +126,13 @@ class Proposer:
                 operations.append(self._operation(subject, insight.author, change, change.verdict.evidence))
         self._send(None, operations, done, dry_run)
 
-    def _ask_claims(self, subject: Subject, rows: int, done: Round, dry_run: bool) -> None:
+    def _ask_claims(self, subject: Subject, rows: int, done: Round, dry_run: bool, request: str | None) -> None:
         shown = summary(subject.label, subject.evidence)
         if not shown:
             return
         look = self._history.looks(subject.key) + 1
         asked = self._asker.ask("claims", subject.key, self._claims, CLAIMS_SCHEMA, f"look {look}", summary=shown)
-        more: dict[str, Any] = {"look": look, "rows": rows}
+        more: dict[str, Any] = {"look": look, "rows": rows, "request": request}
         operations: list[saying.Operation] = []
         if asked.answered:
             judgements, operations, alpha = self._weighed(subject, asked, look)

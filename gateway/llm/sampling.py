@@ -5,8 +5,7 @@ put as a resolver's ``Sample``, which the SDK carries either way: as a request o
 newer ones. What comes back is treated like any model's answer: recorded, tested, and mostly refused.
 """
 
-from __future__ import annotations
-
+# No deferred annotations here: the SDK evaluates a tool's, and `Resolve(ask)` names a function that only exists where it is made.
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -18,6 +17,7 @@ from mcp_types import CreateMessageResult, SamplingMessage, TextContent, ToolAnn
 
 from gateway.keys import Caller
 from gateway.llm.service import Proposing, ReflectionView
+from gateway.mcp.arguments import RequestIdArgument
 from gateway.rest.bodies import Key
 from schemas.errors import BrainError
 
@@ -27,12 +27,14 @@ NO_SAMPLING = "your client does not offer sampling, so its model cannot be asked
 def add_reflect(server: MCPServer[Any], service: Proposing, caller: Callable[[], Caller]) -> None:
     """Register the tool ``reflect``."""
 
-    async def ask(context: Context, key: Key) -> Sample | None:
+    async def ask(context: Context, request_id: RequestIdArgument, key: Key) -> Sample | None:
         capabilities = context.client_capabilities
         if capabilities is None or capabilities.sampling is None:
             return None
         try:
             who = caller()
+            if await anyio.to_thread.run_sync(lambda: service.reflected(who, request_id)) is not None:
+                return None
             question = await anyio.to_thread.run_sync(lambda: service.question_about(who, key))
         except BrainError as error:
             raise ToolError(str(error)) from error
@@ -43,18 +45,23 @@ def add_reflect(server: MCPServer[Any], service: Proposing, caller: Callable[[],
 
     @server.tool(
         title="Reflect on a market with your own model",
-        annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True),
+        annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False),
     )
-    async def reflect(key: Key, answer: Annotated[CreateMessageResult | None, Resolve(ask)]) -> ReflectionView:
+    async def reflect(
+        request_id: RequestIdArgument, key: Key, answer: Annotated[CreateMessageResult | None, Resolve(ask)]
+    ) -> ReflectionView:
         """Ask your client's model what holds for a `tool:chain:pair`, and test what it says against executions that it did not see.
 
         Only what the evidence confirms becomes an insight; everything is recorded with its verdict.
         """
-        if answer is None:
-            raise ToolError(NO_SAMPLING)
-        text = answer.content.text if isinstance(answer.content, TextContent) else ""
         try:
             who = caller()
-            return await anyio.to_thread.run_sync(lambda: service.take_answer(who, key, f"client {answer.model}", text))
+            before = await anyio.to_thread.run_sync(lambda: service.reflected(who, request_id))
+            if before is not None:
+                return before
+            if answer is None:
+                raise ToolError(NO_SAMPLING)
+            text = answer.content.text if isinstance(answer.content, TextContent) else ""
+            return await anyio.to_thread.run_sync(lambda: service.take_answer(who, request_id, key, f"client {answer.model}", text))
         except BrainError as error:
             raise ToolError(f"{error}; {error.hint}" if error.hint else str(error)) from error

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from gateway.breaking import Breaker
 from gateway.keys import Caller, Tier
 from gateway.llm.asker import Asker, Budget
-from gateway.llm.history import History
+from gateway.llm.history import History, records
 from gateway.llm.port import Answer, Ask, ModelUnavailable, estimated_tokens
 from gateway.llm.propose import Proposer
 from gateway.views import View
 from gateway.writing import Log
+from schemas.identity import content_id
+from schemas.model_said import ModelSaid
 from stores.episodes import EpisodeStore
 from stores.sqlite import InsightStore
 
@@ -66,17 +68,18 @@ class Proposing:
         proposer = self._proposer(Sampled("-", None))
         return proposer.question(key) if proposer else None
 
-    def take_answer(self, caller: Caller, key: str, model: str, text: str) -> ReflectionView:
+    def reflected(self, caller: Caller, request_id: str) -> ReflectionView | None:
+        """What came of a request of the caller's that was answered before."""
+        wanted = _request(caller, request_id)
+        found = next((one for _, one in records(self._log) if one is not None and one.request == wanted), None)
+        return None if found is None else _view(found.subject, [found])
+
+    def take_answer(self, caller: Caller, request_id: str, key: str, model: str, text: str) -> ReflectionView:
         """Test what a model answered, record it, and send what the evidence agrees with."""
         caller.need(Tier.FEEDBACK)
         proposer = self._proposer(Sampled(model[:100] or "client", text))
-        done = proposer.round(key=key, words=False) if proposer else None
-        verdicts = tuple(
-            VerdictView(proposal=one.proposal, accepted=one.accepted, reason=one.reason)
-            for one in (done.judgements if done else ())
-        )
-        outcome = done.said[0].outcome if done and done.said else "nothing to ask about"
-        return ReflectionView(key=key, outcome=outcome, verdicts=verdicts)
+        done = proposer.round(key=key, words=False, request=_request(caller, request_id)) if proposer else None
+        return _view(key, done.said if done else ())
 
     def _proposer(self, model: Sampled) -> Proposer | None:
         if self._episodes is None:
@@ -84,3 +87,15 @@ class Proposing:
         history = History(self._log)
         asker = Asker(model, Breaker("sampling"), Budget(1_000_000), clock=self._clock, retries=0)
         return Proposer(asker, self._log, self._episodes, self._insights, history, q=Q, limit=LIMIT)
+
+
+def _request(caller: Caller, request_id: str) -> str:
+    """The id of a caller's own request: nobody can take another's."""
+    return content_id("client-operation", caller.author, request_id)
+
+
+def _view(key: str, said: Sequence[ModelSaid]) -> ReflectionView:
+    verdicts = tuple(
+        VerdictView(proposal=one.proposal, accepted=one.accepted, reason=one.reason) for each in said for one in each.judgements
+    )
+    return ReflectionView(key=key, outcome=said[0].outcome if said else "nothing to ask about", verdicts=verdicts)
