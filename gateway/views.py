@@ -223,6 +223,7 @@ def memory_view(hit: RecallHit) -> MemoryView:
             "walk": _short(why.walk),
             "boosts": {name: _short(score) for name, score in why.boosts.items()},
             "gate": why.gate,
+            "via": why.via,
             **({"regime": why.regime} if why.regime else {}),
             "score": _short(why.score),
             "learned": None

@@ -5,9 +5,10 @@ to a router, another has the router's failures. A walk that starts at what the q
 then starts again, visits such second steps often.
 
 The graph is undirected. Memory–entity edges weigh 1; entity–entity edges weigh as many facts as tie them; edges between memories
-(an insight and the episodes it rests on) weigh 1; edges between entities that mean the same weigh their similarity. The walk
-restarts at the entities that the question names, each by one over the number of memories that mention it — a rare name says more —
-and at every memory by 0.05 times its own relevance. A place without edges sends the walk back to the restart.
+(an insight and the episodes it rests on) weigh 1, links between insights their strength; edges between entities that mean the same
+weigh their similarity. The walk restarts at the entities that the question names, each by one over the number of memories that
+mention it — a rare name says more — and at every memory by 0.05 times its own relevance. A place without edges sends the walk back
+to the restart.
 
 Weights, seeds and damping are HippoRAG 2's (Gutiérrez et al., "From RAG to Memory", 2025), not fitted here. Unlike it, nothing is
 extracted by a model and no name is stripped of its punctuation: entities come with the events, addresses and numbers intact.
@@ -37,13 +38,14 @@ Row = npt.NDArray[np.float64]
 @dataclass(frozen=True, slots=True)
 class Links:
     """What ties memories together, as names. ``mentions``: the entities of each memory. ``facts``: pairs of entities, repeats
-    count. ``synonyms``: pairs of entities with a weight. ``between``: pairs of memories. Names that appear nowhere else are
-    ignored in the last three."""
+    count. ``synonyms``: pairs of entities with a weight. ``between``: pairs of memories; ``ties``: the same with a weight. Names
+    that appear nowhere else are ignored in the last four."""
 
     mentions: Mapping[str, Iterable[str]]
     facts: Iterable[tuple[str, str]] = ()
     synonyms: Iterable[tuple[str, str, float]] = ()
     between: Iterable[tuple[str, str]] = field(default=())
+    ties: Iterable[tuple[str, str, float]] = field(default=())
 
 
 class LinkGraph:
@@ -75,6 +77,11 @@ class LinkGraph:
             if a != b and a in known and b in known:
                 rows.append(known[a])
                 columns.append(known[b])
+                values.append(weight)
+        for a, b, weight in links.ties:
+            if a != b and a in self._memory and b in self._memory:
+                rows.append(self._memory[a])
+                columns.append(self._memory[b])
                 values.append(weight)
         size = len(self._memory) + len(known)
         half = sparse.coo_array((values, (rows, columns)), shape=(size, size))

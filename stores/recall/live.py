@@ -12,14 +12,15 @@ was seen does nothing, so both ways may overlap.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Sequence
 
 from schemas.insights import Insight, InsightStatus, InsightUpdate
 from schemas.topics import OPERATIONS
 from stores.recall.memories import Kind, of_insight
 from stores.recall.mirror import Vector
-from stores.recall.sources import Embedder, Found, MemorySource, Question
+from stores.recall.sources import Candidate, Embedder, Found, MemorySource, Question
 from stores.recall.stored import InsightSource
-from stores.sqlite import InsightStore
+from stores.sqlite import InsightStore, Link
 
 
 class LiveInsights:
@@ -74,6 +75,17 @@ class LiveInsights:
             return self._stored.find(question)
         self.refresh()
         return self._memories.find(question)
+
+    def links(self, insight_ids: Iterable[str]) -> Sequence[Link]:
+        """See :class:`stores.recall.ties.Ties`."""
+        return self._store.links(insight_ids)
+
+    def candidate(self, insight_id: str, question: Question) -> Candidate | None:
+        """See :class:`stores.recall.ties.Ties`."""
+        memory = self._memories.get(insight_id)
+        if memory is None or question.as_of is not None or not question.passes(memory):
+            return None
+        return Candidate(memory, self._memories.cosine(insight_id, question.vector), None)
 
     def _take(self, insight: Insight, vector: Vector | None) -> bool:
         if insight.status is not InsightStatus.ACTIVE or vector is None:

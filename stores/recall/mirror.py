@@ -1,9 +1,9 @@
 """Vectors in memory: the hot path of nearest-neighbour search over a set that fits, exact and under a millisecond.
 
 sqlite-vec needs about 10 ms for 10,000 rows and numpy less than one, so the vectors of what is active are mirrored in one matrix.
-The durable index stays the truth; the mirror follows it by *change numbers*: each row remembers the number of the change that wrote
-it (an insight's revision, say) and an older or equal change of the same row does nothing. So a change may arrive twice, or late, and
-the mirror still ends where the store is.
+The durable index stays the truth; the mirror follows it by *change numbers*: each row remembers the number of the change that
+wrote it (an insight's revision, say) and an older or equal change of the same row does nothing. So a change may arrive twice, or
+late, and the mirror still ends where the store is.
 
 Rows are dense: a deleted row's place is taken by the last one. Searching takes a boolean mask made from the caller's own columns,
 *before* the k nearest are taken. A matrix product's last bits depend on where a row stands, so it only chooses the candidates;

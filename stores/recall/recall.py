@@ -3,8 +3,9 @@
 1. Each source gives its best by words and by vectors, filters first.
 2. What is under the cosine gate is dropped.
 3. A recipe fuses the sources' scores (``fusion``).
-4. A walk over the candidates' links may put what is connected before what is merely alike (``graph``). It decides the order; the
-   scores stay the recipe's, handed out in the new order, so that they mean the same with and without it.
+4. What the best insights are linked with joins the candidates (``ties``). A walk over all their links may put what is connected
+   before what is merely alike (``graph``). It decides the order; the scores stay the recipe's, handed out in the new order, so
+   that they mean the same with and without it.
 5. Recency and the regime are added, by event time. What was learned in the regime that its market is in now is preferred; when that
    regime is over the preference is too, and it comes back with it.
 6. What experience says of the best, where a ranker has earned its say (``preference``), is mixed in.
@@ -30,6 +31,7 @@ from stores.recall.regimes import Regimes, likeness, present_of, reason, tagged
 from stores.recall.result import RecallHit, RecallResult, Why
 from stores.recall.sources import Candidate, Embedder, Found, Question, Source
 from stores.recall.text import MAX_CHARS, Query, query_terms, words
+from stores.recall.ties import Tied, Ties, follow
 from stores.recall.triples import named_in
 from stores.recall.tuning import RecallTuning, recency
 from stores.sqlite.regimes import Timelines
@@ -45,6 +47,7 @@ class _Scored:
     fused: Fused
     relevance: float
     walk: float | None
+    via: str | None = None
 
 
 class Recall:
@@ -64,6 +67,7 @@ class Recall:
         self.tuning = tuning or RecallTuning()
         self._preference = preference
         self._regimes = regimes
+        self._ties = insights if isinstance(insights, Ties) else None
 
     def timelines(self) -> Timelines:
         """The regimes as they are told now; none without a place to look them up."""
@@ -101,7 +105,7 @@ class Recall:
         timelines = self.timelines()
         question = Question(text, vector, filters, tuned.depth, as_of, timelines)
         found = [source.find(question) for source in self._sources]
-        scored = self._scored(asked, text, found, tuned)
+        scored = self._scored(asked, question, found, tuned)
         moment = now if as_of is None else min(now, as_of)
         hits = sorted((_hit(one, tuned, moment, regime, timelines) for one in scored), key=lambda hit: (-hit.score, hit.id))
         if as_of is None:
@@ -117,20 +121,32 @@ class Recall:
         told = [replace(hit, score=found[hit.id].score, why=replace(hit.why, learned=found[hit.id])) for hit in best]
         return [*sorted(told, key=lambda hit: (-hit.score, hit.id)), *rest]
 
-    def _scored(self, asked: Query, text: str, found: Sequence[Found], tuned: RecallTuning) -> list[_Scored]:
+    def _scored(self, asked: Query, question: Question, found: Sequence[Found], tuned: RecallTuning) -> list[_Scored]:
         candidates = {
             one.memory.id: one
             for answer in found
             for one in answer.candidates
             if one.cosine is None or one.cosine >= tuned.min_score
         }
-        fused = RECIPES[tuned.recipe](_by_source(asked, candidates), {})
-        best = [(key, hit) for key, hit in ranked(fused)]
-        if not tuned.graph or len(best) < 2:
+        best = ranked(RECIPES[tuned.recipe](_by_source(asked, candidates), {}))
+        if not tuned.graph or not best:
             return [_Scored(candidates[key], hit, hit.score, None) for key, hit in best]
-        visits = _walk(text, [candidates[key].memory for key, _ in best], {key: hit.score for key, hit in best})
+        tied = self._tied([candidates[key].memory for key, _ in best], question)
+        if tied.candidates:
+            candidates |= {one.memory.id: one for one in tied.candidates if one.cosine is None or one.cosine >= tuned.min_score}
+            best = ranked(RECIPES[tuned.recipe](_by_source(asked, candidates), {}))
+        relevance = {key: hit.score for key, hit in best}
+        visits = _walk(question.text, [candidates[key].memory for key, _ in best], relevance, tied)
         order = sorted(best, key=lambda one: (-visits[one[0]], -one[1].score, one[0]))
-        return [_Scored(candidates[key], hit, ceded.score, visits[key]) for (key, hit), (_, ceded) in zip(order, best, strict=True)]
+        return [
+            _Scored(candidates[key], hit, ceded.score, visits[key], tied.via.get(key))
+            for (key, hit), (_, ceded) in zip(order, best, strict=True)
+        ]
+
+    def _tied(self, best: Sequence[Memory], question: Question) -> Tied:
+        """What links lead to from the best insights, and the links among all that was found."""
+        insights = [memory.id for memory in best if memory.kind is Kind.INSIGHT]
+        return follow(self._ties, insights, question) if self._ties is not None and insights else Tied()
 
 
 def _readable(query: str) -> str:
@@ -153,12 +169,13 @@ def _by_source(asked: Query, candidates: Mapping[str, Candidate]) -> dict[str, d
     return {"dense": dense, "lexical": lexical}
 
 
-def _walk(text: str, memories: Sequence[Memory], relevance: Mapping[str, float]) -> dict[str, float]:
+def _walk(text: str, memories: Sequence[Memory], relevance: Mapping[str, float], tied: Tied) -> dict[str, float]:
     entities = {memory.id: memory.entities for memory in memories}
     links = Links(
         mentions={key: [entity.name for entity in mentioned] for key, mentioned in entities.items()},
         facts=[(triple.subject.name, triple.object.name) for memory in memories for triple in memory.triples],
         between=[(memory.id, cited) for memory in memories for cited in memory.cites],
+        ties=tied.links,
     )
     named = named_in(text, {entity for mentioned in entities.values() for entity in mentioned})
     return LinkGraph(links).rank(relevance, [entity.name for entity in named])
@@ -182,6 +199,7 @@ def _hit(one: _Scored, tuned: RecallTuning, now: datetime, regime: str | None, t
         relevance=one.relevance,
         walk=one.walk,
         boosts=boosts,
+        via=one.via,
         gate=f"cosine {cosine:.3f} >= {tuned.min_score:g}" if cosine is not None else "found by words; its cosine is not at hand",
         score=score,
         regime=reason(memory, present, worth) if present and worth > 0.0 else "",

@@ -18,7 +18,8 @@ class Why:
     ``sources``: what each source said in its own unit (None: it did not find it). ``parts``: what the recipe made of that, 0 … 1.
     ``relevance``: the recipe's score, or the place that the walk over links gave it. ``walk``: how often the walk came by, 1 the
     most, None where there was none. ``boosts``: what was added; ``regime`` says in words why that of the regime was. ``gate``:
-    which test it passed. ``score``: what all of that comes to; ``learned``: what the ranker made of it, None where it has no say.
+    which test it passed. ``via``: the link that it came by, where neither words nor vectors found it. ``score``: what all of that
+    comes to; ``learned``: what the ranker made of it, None where it has no say.
     """
 
     recipe: str
@@ -28,6 +29,7 @@ class Why:
     walk: float | None
     boosts: Mapping[str, float]
     gate: str
+    via: str | None = None
     score: float = 0.0
     learned: Preferred | None = None
     regime: str = ""

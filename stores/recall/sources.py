@@ -115,6 +115,10 @@ class MemorySource:
         """A memory by its id."""
         return self._memories.get(memory_id)
 
+    def cosine(self, memory_id: str, vector: Vector | None) -> float | None:
+        """A memory's cosine to a question; None where either has no vector."""
+        return None if vector is None else self._vectors.cosines(vector, [memory_id]).get(memory_id)
+
     def nearest(self, vector: Vector, k: int) -> list[tuple[str, float]]:
         """The nearest memories, by id, with their cosine, best first."""
         return self._vectors.nearest(vector, k)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
+
+import numpy as np
 
 from stores.episodes import EpisodeFilter, EpisodeStore
 from stores.episodes import Hit as EpisodeHit
-from stores.episodes.mirror import SHOWN_ROWS, EpisodeMirror
 from stores.episodes.filters import Span
+from stores.episodes.mirror import SHOWN_ROWS, EpisodeMirror
 from stores.recall.filters import RecallFilters
 from stores.recall.history import beliefs_at
 from stores.recall.memories import Kind, Memory, of_insight
@@ -21,7 +24,7 @@ from stores.recall.regimes import spans_of
 from stores.recall.sources import Candidate, Embedder, Found, Question, memory_source
 from stores.recall.text import query_terms
 from stores.recall.triples import outcome_facts, place_facts, stated
-from stores.sqlite import InsightFilter, InsightStore
+from stores.sqlite import InsightFilter, InsightStore, Link
 
 _MOMENT = timedelta(microseconds=1)
 
@@ -73,6 +76,19 @@ class InsightSource:
         if Kind.INSIGHT not in question.filters.kinds:
             return Found()
         return self._then(question) if question.as_of is not None else self._now(question)
+
+    def links(self, insight_ids: Iterable[str]) -> Sequence[Link]:
+        """See :class:`stores.recall.ties.Ties`."""
+        return self._store.links(insight_ids)
+
+    def candidate(self, insight_id: str, question: Question) -> Candidate | None:
+        """See :class:`stores.recall.ties.Ties`."""
+        (standing,) = self._store.standing([insight_id]) or (None,)
+        if standing is None or standing.vector is None or question.as_of is not None:
+            return None
+        memory = of_insight(standing.insight)
+        cosine = None if question.vector is None else float(np.vecdot(standing.vector, question.vector))
+        return Candidate(memory, cosine, None) if question.passes(memory) else None
 
     def _now(self, question: Question) -> Found:
         filters = question.filters
