@@ -6,6 +6,7 @@ deleting
 - the_same_text_twice_deletes_the_first
 - deleted_rows_are_recalled_from_an_index
 - deleted_rows_live_on_in_what_was_derived_from_them
+- deleted_words_stay_in_files_and_caches
 - one_delete_per_id
 
 writing

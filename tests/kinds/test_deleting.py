@@ -7,7 +7,7 @@ from pathlib import Path
 from schemas.operations import ForgetInsight, LinkInsights, OrganiseInsight
 from stores.episodes import Effect, EpisodeFilter, WritableEpisodeStore
 from tests.support.episodes import INFO, At, batch, episode
-from tests.support.gateway import ADMIN, AGENT, OTHER, READER, WAIT, Brain
+from tests.support.gateway import ADMIN, AGENT, OTHER, READER, WAIT, Brain, running_brain
 from tests.support.kinds import recalled, told
 from tests.support.sqlite import add, at
 
@@ -75,6 +75,19 @@ def test_deleted_rows_live_on_in_what_was_derived_from_them(brain: Brain) -> Non
     for file in brain.folder.glob("defi-brain.db*"):
         if file.suffix == ".db":
             assert not any(brain.service.traces(ADMIN, "dingo-1", "dingo vault pays").values())
+
+
+def test_deleted_words_stay_in_files_and_caches(tmp_path: Path) -> None:
+    """When all is closed, no file but the log, which is the truth, holds a word of what was forgotten."""
+    secret = b"xylophonic"
+    with running_brain(tmp_path) as brain:
+        held = told(brain, "bytes-1", "The xylophonic vault pays 9 percent.")
+        assert recalled(brain, "xylophonic vault") == [held]
+        brain.service.briefing(READER)
+        brain.service.forget(ADMIN, "bytes-2", held, "", WAIT)
+        brain.settle()
+    holding = {path.name for path in tmp_path.rglob("*") if path.is_file() and secret in path.read_bytes()}
+    assert holding == {"log.db"}
 
 
 def test_one_delete_per_id(tmp_path: Path) -> None:
