@@ -64,6 +64,7 @@ class Settings(BaseSettings):
     llm_retries: int = Field(2, ge=0, le=5, description="further attempts after a failure that may pass")
     llm_tokens_per_hour: int = Field(100_000, ge=0, description="tokens that may be spent in any hour")
     llm_max_tokens: int = Field(700, ge=16, le=8192, description="longest answer, in tokens")
+    llm_summary_chars: int = Field(8000, ge=500, le=50_000, description="longest summary in a question; small models hold less")
     llm_every_s: float = Field(3600.0, ge=1, description="seconds between two rounds of proposals by up")
     llm_fdr: float = Field(0.02, gt=0, lt=1, description="false discovery rate of a model's claims, a key, beside fdr")
 

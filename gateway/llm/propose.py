@@ -72,6 +72,7 @@ class Proposer:
         *,
         q: float,
         limit: int,
+        summary_chars: int = 8000,
     ) -> None:
         self._asker = asker
         self._publisher = Publisher(log, source="model")
@@ -80,12 +81,13 @@ class Proposer:
         self._history = history
         self._q = q
         self._limit = limit
+        self._summary_chars = summary_chars
         self._claims, self._words, self._lesson = (load_prompt(name) for name in ("claims.v1", "words.v1", "lesson.v1"))
 
     def question(self, key: str) -> Ask | None:
         """What a round would ask about a key, for whoever carries the question himself; None where there is nothing to ask."""
         subject = load_subject(self._episodes, self._insights, key, self._limit)
-        shown = summary(subject.label, subject.evidence) if subject else ""
+        shown = summary(subject.label, subject.evidence, self._summary_chars) if subject else ""
         return self._asker.question("claims", self._claims, CLAIMS_SCHEMA, summary=shown) if shown else None
 
     def round(self, *, key: str | None = None, dry_run: bool = False, words: bool = True, request: str | None = None) -> Round:
@@ -127,7 +129,7 @@ class Proposer:
         self._send(None, operations, done, dry_run)
 
     def _ask_claims(self, subject: Subject, rows: int, done: Round, dry_run: bool, request: str | None) -> None:
-        shown = summary(subject.label, subject.evidence)
+        shown = summary(subject.label, subject.evidence, self._summary_chars)
         if not shown:
             return
         look = self._history.looks(subject.key) + 1

@@ -102,7 +102,16 @@ def open_proposer(
         insights = stack.enter_context(open_insights(settings))
         history = History(log)
         asker = make_asker(settings, asked, history, breaker or model_breaker(settings))
-        yield Proposer(asker, log, episodes, insights, history, q=settings.llm_fdr, limit=settings.evidence_limit)
+        yield Proposer(
+            asker,
+            log,
+            episodes,
+            insights,
+            history,
+            q=settings.llm_fdr,
+            limit=settings.evidence_limit,
+            summary_chars=settings.llm_summary_chars,
+        )
 
 
 class Rounds:

@@ -42,10 +42,10 @@ def feature_kinds(view: View) -> Kinds:
     return kinds
 
 
-def summary(label: str, evidence: Evidence) -> str:
+def summary(label: str, evidence: Evidence, longest: int = 8000) -> str:
     """Every askable metric's older half, by feature: rows and the metric's typical value in each part of its range.
 
-    Empty where nothing can be asked.
+    Whole lines only, as many as fit into ``longest`` characters, what is watched first. Empty where nothing can be asked.
     """
     lines: list[str] = []
     for name in askable(evidence):
@@ -58,7 +58,16 @@ def summary(label: str, evidence: Evidence) -> str:
             f"metric {name} ({metric.phrase}, {metric.unit}; {metric.worse} is worse): {len(older)} rows, {level} {_short(typical)}"
         )
         lines += _by_feature(older, name)
-    return "\n".join([f"market {quoted(label)}", *lines]) if lines else ""
+    if not lines:
+        return ""
+    kept = [f"market {quoted(label)}"]
+    room = longest - len(kept[0])
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    return "\n".join(kept)
 
 
 def _by_feature(view: View, metric: str) -> Iterator[str]:
