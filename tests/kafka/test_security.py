@@ -182,15 +182,27 @@ def test_secrets_are_not_among_the_settings(secured: Secured) -> None:
 
 
 @pytest.mark.slow
-def test_the_pipeline_runs_secured(secured: Secured, tmp_path: Path) -> None:
+@pytest.mark.parametrize("listener", ["SASLSSL", "TOKEN"])
+def test_the_pipeline_runs_secured(secured: Secured, tmp_path: Path, listener: str) -> None:
     """Faust, the members and the administration all take their security from the settings."""
-    found = settings(
-        secured, "SASLSSL", kafka_protocol="sasl_ssl", kafka_ca_file=secured.folder / "ca.pem", kafka_username=ADMIN,
-        kafka_password_file=secured.folder / "password",
-    )  # fmt: skip
-    fresh_topics(found)
-    store = tmp_path / "store.db"
-    with KafkaLog(found) as log:
-        fill(log, 30)
-        asyncio.run(work(found, str(store), ALL, lambda stage, step: None))
-        nothing_lost(log, store)
+    (secured.folder / "client-secret").write_text(SECRET)
+    answer = {"access_token": unsigned_token(ADMIN, 600), "token_type": "Bearer", "expires_in": 600}
+    with token_server((200, answer)) as server:
+        security: dict[str, dict[str, object]] = {
+            "SASLSSL": {
+                "kafka_protocol": "sasl_ssl", "kafka_ca_file": secured.folder / "ca.pem", "kafka_username": ADMIN,
+                "kafka_password_file": secured.folder / "password",
+            },
+            "TOKEN": {
+                "kafka_protocol": "sasl_plaintext", "kafka_mechanism": "OAUTHBEARER", "kafka_token_url": server.url,
+                "kafka_client_id": CLIENT, "kafka_client_secret_file": secured.folder / "client-secret",
+            },
+        }  # fmt: skip
+        found = settings(secured, listener, **security[listener])
+        fresh_topics(found)
+        store = tmp_path / "store.db"
+        with KafkaLog(found) as log:
+            fill(log, 30)
+            asyncio.run(work(found, str(store), ALL, lambda stage, step: None))
+            nothing_lost(log, store)
+        assert len(server.asked) == (listener == "TOKEN"), "one token serves every client of the process"
