@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from gateway.ageing import Ageing
 from gateway.briefing import INPUTS, Briefed, BriefingSchedule, Write, briefing
 from gateway.browsing import Browsing
 from gateway.errors import Gone, NotFound
@@ -72,6 +73,7 @@ class BrainService(Browsing, Protecting, Proposing, Operating):
     ) -> None:
         super().__init__(log, insights, episodes, embedder, clock, monotonic)
         self._recall = recall
+        self._age = Ageing(insights, episodes, monotonic)
         self._pipeline = pipeline
         self._schedule: BriefingSchedule | None = None
 
@@ -96,8 +98,12 @@ class BrainService(Browsing, Protecting, Proposing, Operating):
         now: datetime | None = None,
         as_of: datetime | None = None,
         regime: str | None = None,
+        retired: bool = False,
     ) -> Recalled:
         """The few memories that bear on a question; directives come by :meth:`directives`, so they are left out here.
+
+        Episodes past their time (``workers/retention.py``) are left out as well, but for those of ``regime``; ``retired`` lets them
+        in. Their age is counted to the market's time, or to ``as_of`` or ``now`` where that is earlier.
 
         Raises:
             BadRecall: a limit under 1, or a time without a zone.
@@ -110,7 +116,10 @@ class BrainService(Browsing, Protecting, Proposing, Operating):
         if wide > tuning.max_results:
             tuning = tuning.with_changes(max_results=wide)
         found = self._recall.recall(query, filters, wide, now=moment, as_of=as_of, regime=regime, tuning=tuning)
-        kept = tuple(hit for hit in found.hits if hit.memory.category is not Category.OPERATOR_DIRECTIVE)[:count]
+        shown = [hit for hit in found.hits if hit.memory.category is not Category.OPERATOR_DIRECTIVE]
+        if not retired:
+            shown = self._age.in_context(shown, min(as_of or moment, moment), regime)
+        kept = tuple(shown[:count])
         result = RecallResult(kept, found.grade, found.probability, found.signals, min(found.withheld, count), found.unknown)
         asked = query.encode("utf-8", "replace").decode()
         recall_id = content_id("recall", caller.author, moment.isoformat(), asked, *(hit.id for hit in kept))

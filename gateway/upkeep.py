@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from gateway.ageing import event_time
 from gateway.composition import layout, open_episodes, open_insights
 from schemas.errors import BrainError
 from schemas.identity import content_id
@@ -26,11 +27,13 @@ from schemas.operations import ArchiveInsight, RestoreInsight
 from schemas.settings import Settings
 from schemas.signals import RegimeSignal
 from stores.episodes import EpisodeStore
-from stores.sqlite import InsightFilter, InsightStore, Order, SignalFilter
+from stores.sqlite import InsightFilter, InsightStore, SignalFilter
 from streams.log import LogAppender
 from streams.publisher import Publisher
 from workers import dedup, retention
 from workers.ports import Embedder
+
+__all__ = ["Sweep", "event_time", "look", "sweep", "sweep_once", "upkeep_beside"]
 
 LOGGER = logging.getLogger(__name__)
 EVERY_S = 60.0
@@ -80,15 +83,6 @@ def sweep(
     for operation in done.operations:
         publisher.publish(operation)
     return done
-
-
-def event_time(insights: InsightStore, episodes: EpisodeStore | None) -> datetime | None:
-    """The market's time: that of its latest episode, or of what was last validated where there is none."""
-    latest = episodes.latest(limit=1) if episodes is not None else []
-    if latest:
-        return latest[0].ts
-    page = insights.list(order=Order.RECENT, limit=1)
-    return page.items[0].validated_ts if page.items else None
 
 
 def _all(insights: InsightStore, status: InsightStatus) -> list[Insight]:

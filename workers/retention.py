@@ -16,7 +16,8 @@ gas                                             7 d       1      —
 anything else                                   14 d      1      used at least twice
 ==============================================  ========  =====  ==================================
 
-The first row that fits counts. Age runs from the last validation, in event time: what fresh evidence keeps confirming never ages,
+The first row that fits counts. Episodes live by the same table; recall leaves out those that are past their time, and looking for
+episodes finds them all. Age runs from the last validation, in event time: what fresh evidence keeps confirming never ages,
 and no clock on a wall retires what a market has not moved past. (The specification also speaks of an importance under 0.1. With the
 table that would be a second rule for the same thing, and one that makes its own decay rates idle: 50 bps are 0.1. The table rules.)
 
@@ -31,6 +32,7 @@ keeps the insight.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -46,6 +48,8 @@ HIGH_BPS, MEDIUM_BPS = 100.0, 50.0
 FULL_BPS = 500.0
 """The impact at which importance is 1."""
 _LASTING = frozenset({Category.MEV_PATTERN, Category.EMERGENCY})
+_TRADES = frozenset({"swap", "trade", "order", "buy", "sell", "route"})
+_WORDS = re.compile(r"[a-z]+")
 _PATTERNS = frozenset({Category.SLIPPAGE, Category.ROUTE_SELECTION})
 
 
@@ -99,6 +103,23 @@ def lifetime(category: Category, impact_bps: float, accesses: int) -> timedelta 
     if rule.kept_from is not None and accesses >= rule.kept_from:
         return None
     return timedelta(days=rule.days) * rule.decay * min(2.0, 1.0 + 0.2 * accesses)
+
+
+def episode_expires_at(tool: str, importance_: float, ts: datetime, accesses: int) -> datetime | None:
+    """When an episode leaves the context; None: never. Its importance is its impact's share of 500 bps; what it is about follows
+    from its tool: gas observations, trades (slippage and routes), anything else.
+
+    >>> from datetime import UTC
+    >>> start = datetime(2026, 1, 1, tzinfo=UTC)
+    >>> [episode_expires_at(tool, 0.06, start, 0).date().isoformat() for tool in ("gas_oracle", "swap", "research")]
+    ['2026-01-08', '2026-01-31', '2026-01-15']
+    """
+    name = tool.lower()
+    category = (
+        Category.GAS_TIMING if "gas" in name else Category.SLIPPAGE if _TRADES & set(_WORDS.findall(name)) else Category.GENERAL
+    )
+    lives = lifetime(category, importance_ * FULL_BPS, accesses)
+    return None if lives is None else ts + lives
 
 
 def impact_bps(insight: Insight) -> float:
