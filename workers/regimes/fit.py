@@ -39,7 +39,7 @@ ENOUGH = 0.02
 """Nats by which an iteration must improve the series' likelihood for another one to be worth it."""
 FLOOR = 0.01
 """The least variance of a state, in units of the series' own (robust) variance: a state is never a single value."""
-DWELL = 3.0
+DWELL = 5.0
 LEAST = 0.03
 LEAST_WORTH = 0.15
 STICKY = 4.0
