@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
-from gateway.llm.answers import CLAIMS_SCHEMA, TEXT_SCHEMA
+from gateway.llm.answers import TEXT_SCHEMA, claims_schema
 from gateway.llm.asker import Asked, Asker, said_id
 from gateway.llm.evidence import BELIEVED, Subject, load_subject
 from gateway.llm.history import History
@@ -32,6 +32,7 @@ from streams.publisher import Publisher
 from workers.distil import said as saying
 from workers.distil.confirm import Finding
 from workers.distil.learner import FIRST_MINING, GROWTH, Added, Judged
+from workers.distil.observations import View
 from workers.distil.words import conditions as spoken_conditions
 from workers.metrics import METRICS
 from workers.proposals.claims import MOST, Proposed, added, read_proposal, round_alpha, weigh_proposals
@@ -88,7 +89,7 @@ class Proposer:
         """What a round would ask about a key, for whoever carries the question himself; None where there is nothing to ask."""
         subject = load_subject(self._episodes, self._insights, key, self._limit)
         shown = summary(subject.label, subject.evidence, self._summary_chars) if subject else ""
-        return self._asker.question("claims", self._claims, CLAIMS_SCHEMA, summary=shown) if shown else None
+        return self._asker.question("claims", self._claims, _schema(subject), summary=shown) if subject and shown else None
 
     def round(self, *, key: str | None = None, dry_run: bool = False, words: bool = True, request: str | None = None) -> Round:
         """One round over the keys that are due, or over one key whether due or not; ``words``: ask for words and lessons, too."""
@@ -133,7 +134,7 @@ class Proposer:
         if not shown:
             return
         look = self._history.looks(subject.key) + 1
-        asked = self._asker.ask("claims", subject.key, self._claims, CLAIMS_SCHEMA, f"look {look}", summary=shown)
+        asked = self._asker.ask("claims", subject.key, self._claims, _schema(subject), f"look {look}", summary=shown)
         more: dict[str, Any] = {"look": look, "rows": rows, "request": request}
         operations: list[saying.Operation] = []
         if asked.answered:
@@ -145,8 +146,7 @@ class Proposer:
         plain = asked.plain.get("claims")
         if not isinstance(plain, list):
             return [_refused(asked.plain, "no_list_of_claims")], [], 0.0
-        names = askable(subject.evidence)
-        kinds = feature_kinds(subject.evidence.of(names[0])[0])
+        kinds = feature_kinds(_older(subject))
         read = [read_proposal(one, kinds) for one in plain[:MOST]]
         proposed = [one for one in read if isinstance(one, Proposed)]
         verdicts = iter(weigh_proposals(subject.evidence, proposed, q=self._q, look=look, believed=subject.believed))
@@ -244,6 +244,16 @@ class Proposer:
         if messages:
             self._publisher.publish_many(messages)
         self._history.refresh()
+
+
+def _older(subject: Subject) -> View:
+    """The rows that are shown: those of the first metric that can be asked about, which all others are seldom without."""
+    return subject.evidence.of(askable(subject.evidence)[0])[0]
+
+
+def _schema(subject: Subject) -> dict[str, Any]:
+    older = _older(subject)
+    return claims_schema(askable(subject.evidence), feature_kinds(older), older.levels)
 
 
 def _sayable(insight: Insight) -> bool:
