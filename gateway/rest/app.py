@@ -56,6 +56,7 @@ def create_app(
     )
     app.state.service = service
     app.state.wait_s = limits.wait_s
+    app.state.lookout = updates.Lookout(service.log)
     app.state.keeper = keeper or gatekeeper(keys, limits, monotonic)
     install(app)
 

@@ -24,12 +24,14 @@ from gateway.writing import Log
 from schemas.codec import ContractError, decode
 from schemas.insights import InsightUpdate
 from schemas.topics import INSIGHTS_UPDATED
+from streams.log import Change
 
 router = APIRouter(prefix="/v1")
 
 READ_RECORDS = 100
 LOOK_S = 1.0
 """How long a look at the log takes when nothing comes; so long may a stream outlive its key or its client."""
+_SOON_S = 0.02
 
 
 class Place:
@@ -80,6 +82,30 @@ class Place:
         return found
 
 
+class Lookout:
+    """Waits for the log on behalf of every stream of an application: however many there are, one thread waits."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._seen: Change | None = None
+        self._wait: asyncio.Future[Change] | None = None
+
+    async def changed(self, seen: Change, seconds: float) -> None:
+        """Return when the log is not as it was ``seen``, or after so many seconds; now and then sooner.
+
+        Who comes while others wait for a change of another state looks again at once: its own may have come already.
+        """
+        loop = asyncio.get_running_loop()
+        if self._wait is None or self._wait.done() or self._loop is not loop:
+            self._loop, self._seen = loop, seen
+            self._wait = asyncio.ensure_future(asyncio.to_thread(self._log.wait, seen, LOOK_S))
+        waited = self._wait
+        await asyncio.wait({waited}, timeout=seconds if self._seen == seen else min(seconds, _SOON_S))
+        if waited.done():
+            waited.result()
+
+
 def _beginning(
     request: Request,
     caller: Reader,
@@ -105,6 +131,7 @@ async def updates(
     service = service_of(request)
     log = service.log
     keeper: Gatekeeper = request.app.state.keeper
+    lookout: Lookout = request.app.state.lookout
     last = time.monotonic()
     latest = service.briefed(caller)
     heard = latest.number if latest else 0
@@ -126,4 +153,4 @@ async def updates(
         if idle_s is not None and now - last >= idle_s:
             return
         left = LOOK_S if idle_s is None else min(LOOK_S, max(0.0, idle_s - (now - last)))
-        await asyncio.to_thread(log.wait, seen, left)
+        await lookout.changed(seen, left)

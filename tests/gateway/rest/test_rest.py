@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from typing import Any
 
+import anyio
+import anyio.to_thread
+import httpx
 import pytest
 from fastapi.testclient import TestClient
 
@@ -165,6 +170,39 @@ def test_updates_as_events_go_on_where_they_stopped(client: TestClient, brain: B
     assert events(client.get("/v1/updates?idle_s=0", headers=keys["read"]).text) == []
     wrong = client.get("/v1/updates?idle_s=0", headers=keys["read"] | {"last-event-id": "1.x"})
     assert (wrong.status_code, wrong.json()["code"]) == (400, "bad_request")
+
+
+def test_many_streams_wait_in_one_thread_and_all_hear(
+    brain: Brain, keys: Headers, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait = brain.log.wait
+    waiting: list[int] = []
+    most: list[int] = []
+
+    def counted(seen: Any, timeout_s: float) -> Any:
+        if not threading.current_thread().name.startswith("asyncio"):
+            return wait(seen, timeout_s)
+        waiting.append(1)
+        most.append(len(waiting))
+        try:
+            return wait(seen, timeout_s)
+        finally:
+            waiting.pop()
+
+    monkeypatch.setattr(brain.log, "wait", counted)
+
+    async def main() -> list[str]:
+        transport = httpx.ASGITransport(app=client.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test", headers=keys["read"], timeout=60) as streams:
+            asked = [asyncio.create_task(streams.get("/v1/updates?start=beginning&idle_s=2")) for _ in range(25)]
+            while not most:
+                await asyncio.sleep(0.01)
+            await anyio.to_thread.run_sync(brain.publish, add("heard-by-all"))
+            return [(await one).text for one in asked]
+
+    texts = asyncio.run(main())
+    assert ["heard-by-all" in text for text in texts] == [True] * 25
+    assert max(most) == 1
 
 
 @pytest.mark.parametrize(
