@@ -16,10 +16,11 @@ from fastapi.testclient import TestClient
 from gateway.keys import Tier
 from gateway.rest.app import Limits, create_app
 from gateway.rest.guards import RateLimit, TooMany
-from schemas.topics import OPERATIONS
+from schemas.topics import OPERATIONS, SIGNALS_RAISED
+from streams.publisher import Publisher
 from tests.support.events import swap
 from tests.support.gateway import READER, Brain
-from tests.support.sqlite import add
+from tests.support.sqlite import add, signal
 
 Headers = dict[str, dict[str, str]]
 
@@ -133,6 +134,24 @@ def test_pages_follow_each_other_without_gap_or_repeat(client: TestClient, brain
     assert sorted(seen) == [f"page-{number}" for number in range(7)]
     wrong = client.get("/v1/insights", params={"cursor": "bm8"}, headers=keys["read"])
     assert (wrong.status_code, wrong.json()["code"]) == (400, "bad_query")
+
+
+def test_signals_come_in_pages_too(client: TestClient, brain: Brain, keys: Headers) -> None:
+    for one in map(signal, range(5)):
+        Publisher(brain.log).publish_raw(SIGNALS_RAISED, one.stream.encode(), one.to_wire())
+    brain.settle()
+    seen: list[str] = []
+    params: dict[str, Any] = {"limit": 2}
+    while True:
+        page = client.get("/v1/signals", params=params, headers=keys["read"]).json()
+        assert len(page["items"]) <= 2
+        seen += [one["id"] for one in page["items"]]
+        if page["cursor"] is None:
+            break
+        params["cursor"] = page["cursor"]
+    assert seen == [signal(number).id for number in sorted(range(5), key=lambda number: signal(number).ts, reverse=True)]
+    of_insights = client.get("/v1/insights", params={"cursor": params["cursor"]}, headers=keys["read"])
+    assert (of_insights.status_code, of_insights.json()["code"]) == (400, "bad_query")
 
 
 def test_etags(client: TestClient, brain: Brain, keys: Headers) -> None:
