@@ -156,7 +156,8 @@ def reversal(truth: Truth, told: Sequence[tuple[Operation, dict[str, int]]], rel
     """What the operations did to the insights about the effect whose direction turned; None where none was believed by then.
 
     ``told`` has, beside each operation, how many successes of each key had been seen when it came out, to a batch. Concerned are
-    insights that show the effect before the change and are wrong after it; unaffected are those that are right before and after.
+    insights that show the effect before the change and are wrong after it; unaffected are those that show other effects, before and
+    after.
     """
     (turning,) = [effect for effect in truth.effects if effect.follows and effect.id.endswith("router-moves-cost:changed")]
     change = truth.change_ts
@@ -172,9 +173,9 @@ def reversal(truth: Truth, told: Sequence[tuple[Operation, dict[str, int]]], rel
             continue
         early = verdict(truth, replace(claim, first_ts=truth.start_ts, last_ts=truth.start_ts))
         late = verdict(truth, replace(claim, first_ts=change, last_ts=change))
-        if early.planted and late.planted:
+        if early.planted and turning.follows not in early.effects and late.planted:
             unaffected.add(identity)
-        elif early.planted and turning.follows in early.effects:
+        elif early.planted and turning.follows in early.effects and not late.planted:
             concerned.add(identity)
     if not concerned:
         return None

@@ -37,7 +37,9 @@ from workers.metrics import Metric, rounded
 EFFECTIVE_SUPPORT = 8
 """Fewest rows on a side once autocorrelation is taken off: twenty trades of one calm hour are not twenty observations."""
 STRETCHES = 8
-"""Fewest separate stretches, of both sides together, where more than half of the variance is resemblance of neighbours."""
+"""Fewest separate stretches, of both sides together: of a group always, else where more than half of the variance is resemblance
+of neighbours.
+"""
 SAMPLE_IDS = 20
 TIME_BLOCKS = 4
 BLOCK_SUPPORT = 3
@@ -273,13 +275,22 @@ def _compare_grouped(view: View, inside: Bools, metric: Metric, least: int) -> C
         for end in (0, 1)
     )
     gap = (level - other - low * math.sqrt(between.inflation), level - other + high * math.sqrt(between.inflation))
-    effect = combine([share.effect for share in shares], [share.weight for share in shares], between)
+    whole = combine([share.effect for share in shares], [share.weight for share in shares], between)
+    effect = Effect(whole.effect, whole.low, whole.high, _in_two_units(shares, between))
     return Comparison(view, metric, inside, effect, between, level, other, gap, tuple(shares))
+
+
+def _in_two_units(shares: Sequence[Share], between: Dependence) -> float:
+    """The p of "in fewer than two units": the largest that leaving any one unit out gives (partial conjunction; Benjamini and
+    Heller 2008). The p of the average would be that of its strongest unit.
+    """
+    rests = [[share for share in shares if share.unit != unit] for unit in sorted({share.unit for share in shares})]
+    return max(combine([share.effect for share in rest], [share.weight for share in rest], between).p for rest in rests)
 
 
 def _share(outcome: Floats, inside: Bools, own: Dependence, metric: Metric, unit: int) -> Share | None:
     x, y = outcome[inside], outcome[~inside]
-    if not _enough(min(len(x), len(y)), own):
+    if own.stretches < STRETCHES or not _enough(min(len(x), len(y)), own):
         return None
     effect = _effect(x, y, metric, own)
     if metric.binary:

@@ -18,9 +18,9 @@ low over the floor                                              UPVOTE
 anything else                                                   none yet; the rows stay and more are awaited
 ==============================================================  =========
 
-The asymmetry is meant: an UPVOTE or EDIT needs ``FULL_LOOK`` rows, a DOWNVOTE is given as soon as either side has twenty. Looks
-come at geometrically growing sizes: each extra look at the same rows is a chance to be fooled, and costs time. Rows that have
-decided nothing by half of the evidence limit are let go.
+The asymmetry is meant: an UPVOTE or EDIT needs ``FULL_LOOK`` rows, a DOWNVOTE is given as soon as either side has twenty, and
+twelve where the last verdict was one. Looks come at geometrically growing sizes: each extra look at the same rows is a chance to be
+fooled, and costs time. Rows that have decided nothing by half of the evidence limit are let go.
 
 A belief that a newer finding explains is retired (ARCHIVE): it is neither judged nor listened to any more, but remembered, because
 its insight keeps its id.
@@ -37,11 +37,13 @@ import numpy as np
 from schemas.claims import Claim, Condition, Evidence
 from workers.distil.confirm import Rule
 from workers.distil.evidence import Comparison, compare, compare_rows
-from workers.distil.mine import floor, outcome_deviations, strength, threshold_cuts
+from workers.distil.mine import MIN_SUPPORT, floor, outcome_deviations, strength, threshold_cuts
 from workers.distil.observations import View
 from workers.metrics import METRICS, Metric
 
 FIRST_LOOK = 40
+AGAIN = 12
+"""Fewest rows on a side for a belief that the last verdict went against: what has begun to turn is asked again sooner."""
 FULL_LOOK = 120
 GROWTH = 1.5
 FLIP_AFTER = 4
@@ -171,7 +173,7 @@ def _next_look(rows: int) -> int:
 
 def _verdict(belief: Belief, fresh: View, view: View, metric: Metric) -> Verdict | None:
     claim, sign = belief.claim, belief.sign
-    comparison = compare(fresh, claim.conditions, metric)
+    comparison = compare(fresh, claim.conditions, metric, least=AGAIN if belief.against else MIN_SUPPORT)
     if comparison is None:
         return None
     seen = comparison.effect.toward(sign)

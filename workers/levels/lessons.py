@@ -41,7 +41,7 @@ ERROR_KIND = "error_kind"
 """The feature that a lesson's condition is on. It is known afterwards only, so nothing else is ever conditioned on it."""
 LEAST_FAILURES = 6
 """Fewest failures of a kind for a lesson about it; each further look waits for half as many new ones as there were."""
-LEAST_SHARED = 12
+LEAST_SHARED = 8
 """Fewest failures in the newer half for a taxonomy; half as many for a vote."""
 FAR_OFF = 1.5
 """How many times another a rate must be to be worth an EDIT; a share must have moved by ``SHARE_OFF``."""
@@ -136,9 +136,11 @@ class Teacher:
         looks, before = self._looks.get(kind, (0, 0))
         if failures < max(LEAST_FAILURES, ceil(before * GROWTH)):
             return None
-        self._looks[kind] = (looks + 1, failures)
         reading = self._read(kind, series, alpha_spent(q / len(KINDS), looks + 1))
-        if reading is None or not reading.holds:
+        if reading is None:
+            return None
+        self._looks[kind] = (looks + 1, failures)
+        if not reading.holds:
             return None
         condition = Condition(feature=ERROR_KIND, op="==", value=kind)
         claim = Claim(level=self.level, key=self.key, metric="failed", conditions=(condition,), direction="higher")
