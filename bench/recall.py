@@ -97,7 +97,7 @@ def _run(folder: Path, given: argparse.Namespace) -> None:
     with EpisodeStore.open(folder / "episodes") as episodes, InsightStore.open(folder / "brain.db") as insights:
         model, at_hand = Mixed(), Given()
         live = LiveInsights(insights, at_hand)
-        source = EpisodeSource(episodes)
+        source = EpisodeSource(episodes, mirrored=True)
         asked = questions(given.asked)
         vectors = [at_hand.embed_query([text])[0] for text in asked]
         print(f"{episodes.count()} episodes, {len(live)} insights, {len(asked)} questions; resident {_resident_mb():.0f} MB")
@@ -145,6 +145,7 @@ def _fill(folder: Path, episodes: int, insights: int) -> None:
     info = (Drawn.model_id, DIMENSION)
     done = folder / "filled"
     if done.exists():
+        WritableInsightStore.open(folder / "brain.db", info).close()  # brings an older schema up to date
         return
     folder.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()

@@ -50,6 +50,7 @@ class Memory:
     importance: float = 0.0
     simulated: bool = False
     change: int = 1
+    stated: bool = False
     triples: tuple[Triple, ...] = field(default=(), repr=False)
     cites: tuple[str, ...] = field(default=(), repr=False)
     regimes: Mapping[str, float] = field(default_factory=dict)
@@ -124,6 +125,7 @@ def of_insight(insight: Insight) -> Memory:
         importance=insight.importance,
         simulated=insight.simulated,
         change=insight.revision,
+        stated=insight.claim is None,
         triples=insight_triples(insight),
         cites=insight.evidence.episode_ids if insight.evidence else (),
         since=insight.evidence.first_ts if insight.evidence else None,

@@ -26,13 +26,14 @@ from stores.recall.fusion import RECIPES, Fused, ranked
 from stores.recall.grading import Grade, Judged, grade, probability, signals
 from stores.recall.graph import LinkGraph, Links
 from stores.recall.memories import Kind, Memory
+from stores.recall.names import spoken_of, subject_of
 from stores.recall.preference import Preference
 from stores.recall.regimes import Regimes, likeness, present_of, reason, tagged
 from stores.recall.result import RecallHit, RecallResult, Why
 from stores.recall.sources import Candidate, Embedder, Found, Question, Source
 from stores.recall.text import MAX_CHARS, Query, query_terms, words
 from stores.recall.ties import Tied, Ties, follow
-from stores.recall.triples import named_in
+from stores.recall.triples import NAME, named_in
 from stores.recall.tuning import RecallTuning, recency
 from stores.sqlite.regimes import Timelines
 
@@ -171,14 +172,20 @@ def _by_source(asked: Query, candidates: Mapping[str, Candidate]) -> dict[str, d
 
 def _walk(text: str, memories: Sequence[Memory], relevance: Mapping[str, float], tied: Tied) -> dict[str, float]:
     entities = {memory.id: memory.entities for memory in memories}
+    told = {memory.id: memory.text for memory in memories if memory.stated}
+    spoken = {key: [f"{NAME}:{subject}" for subject in subjects] for key, subjects in spoken_of(told).items()}
+    facts = [(triple.subject.name, triple.object.name) for memory in memories for triple in memory.triples]
+    facts += [(f"{NAME}:{own}", name) for key, text in told.items() if (own := subject_of(text)) for name in spoken[key]]
     links = Links(
-        mentions={key: [entity.name for entity in mentioned] for key, mentioned in entities.items()},
-        facts=[(triple.subject.name, triple.object.name) for memory in memories for triple in memory.triples],
+        mentions={key: [*(one.name for one in mentioned), *spoken.get(key, ())] for key, mentioned in entities.items()},
+        facts=facts,
         between=[(memory.id, cited) for memory in memories for cited in memory.cites],
         ties=tied.links,
     )
     named = named_in(text, {entity for mentioned in entities.values() for entity in mentioned})
-    return LinkGraph(links).rank(relevance, [entity.name for entity in named])
+    asked = f" {' '.join(words(text))} "
+    subjects = {name for names in spoken.values() for name in names if f" {name.partition(':')[2]} " in asked}
+    return LinkGraph(links).rank(relevance, [*(entity.name for entity in named), *sorted(subjects)])
 
 
 def _hit(one: _Scored, tuned: RecallTuning, now: datetime, regime: str | None, timelines: Timelines) -> RecallHit:

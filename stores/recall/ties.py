@@ -17,6 +17,9 @@ FROM_BEST = 10
 """Insights whose links are followed to memories that were not found."""
 MOST = 8
 """Memories that come in by links alone."""
+WALKED = frozenset({"SUPPORTS", "EXTENDS", "CONTRASTS", "PREREQUISITE"})
+"""Links that are walked. RELATED mostly says what the vectors say already, and walking it was a little worse than not (see
+``docs/recall.md``)."""
 WEAKEST = 0.45
 
 
@@ -44,7 +47,7 @@ class Tied:
 
 def follow(ties: Ties, found: Sequence[str], question: Question) -> Tied:
     """What links lead to from the best of the insights that were found, in the order of rank, and which links tie all of them."""
-    links = ties.links(found)
+    links = [link for link in ties.links(found) if link.relation in WALKED]
     here = set(found)
     new: dict[str, Candidate] = {}
     via: dict[str, str] = {}

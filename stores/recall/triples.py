@@ -14,8 +14,11 @@ from functools import lru_cache
 
 from schemas.episodes import Episode
 from schemas.insights import Insight
+from stores.recall.names import names_in
 from stores.recall.text import words
 
+NAME = "name"
+"""The kind of what a text names. One word of it is named by a question only where that writes it with a capital, too."""
 _SHORTEST_IDENTITY = 4
 """Identities under this many characters (a chain's number) name nothing by themselves."""
 
@@ -100,10 +103,13 @@ def episode_triples(episode: Episode) -> tuple[Triple, ...]:
 
 
 def insight_triples(insight: Insight) -> tuple[Triple, ...]:
-    """What an insight is about: its market, category and metric, and each thing that its claim's conditions name."""
+    """What an insight is about: its market, category and metric, and each thing that its claim's conditions name. What people and
+    agents state has no claim; there the names in it are taken."""
     market = market_of(insight.key, insight.label)
-    facts = place_facts(insight.key, insight.label)
-    facts.append((market, "has", Entity("category", insight.category.value, insight.category.value)))
+    anywhere = insight.key in ("*", "-")  # what is about everything is tied to nothing by its market
+    facts = [] if anywhere else place_facts(insight.key, insight.label)
+    if not anywhere:
+        facts.append((market, "has", Entity("category", insight.category.value, insight.category.value)))
     if insight.claim is not None:
         facts.append((market, "is measured by", Entity("metric", insight.claim.metric, insight.claim.metric)))
         facts += [
@@ -111,7 +117,15 @@ def insight_triples(insight: Insight) -> tuple[Triple, ...]:
             for condition in insight.claim.conditions
             if isinstance(condition.value, str)
         ]
+    else:
+        facts += _told(insight.text)
     return stated(facts, insight.validated_ts, insight.id)
+
+
+def _told(text: str) -> list[Fact]:
+    """What a note says in words: its first name has to do with each of the others."""
+    named = [Entity(NAME, name, name) for name in names_in(text)]
+    return [(named[0], "is told of with", other) for other in named[1:]] or [(one, "is", one) for one in named]
 
 
 def stated(facts: Iterable[Fact], since: datetime, source: str) -> tuple[Triple, ...]:
@@ -129,7 +143,13 @@ def named_in(query: str, entities: Iterable[Entity]) -> set[Entity]:
     set()
     """
     asked = f" {' '.join(words(query))} "
-    return {entity for entity in entities if any(f" {form} " in asked for form in _forms(entity.surface, entity.identity))}
+    capital = set(names_in(query))
+    return {
+        entity
+        for entity in entities
+        if any(f" {form} " in asked for form in _forms(entity.surface, entity.identity))
+        and (entity.kind != NAME or entity.identity in capital)
+    }
 
 
 def split_key(key: str) -> tuple[str, str, str]:
