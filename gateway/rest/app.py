@@ -30,8 +30,10 @@ class Limits:
 
 
 def gatekeeper(keys: KeyStore, limits: Limits, monotonic: Callable[[], float] = time.monotonic) -> Gatekeeper:
-    """Who admits callers, by these keys and within these limits."""
-    return Gatekeeper(keys, RateLimit(limits.rate, limits.burst, monotonic))
+    """Who admits callers, by these keys and within these limits. MCP's messages may be twice as many as its calls."""
+    return Gatekeeper(
+        keys, RateLimit(limits.rate, limits.burst, monotonic), RateLimit(2 * limits.rate, 2 * limits.burst, monotonic)
+    )
 
 
 def create_app(

@@ -61,11 +61,15 @@ class RateLimit:
 
 
 class Gatekeeper:
-    """Finds out who calls. Attempts without a good key are limited too, by address, so that keys cannot be tried out at speed."""
+    """Finds out who calls. Attempts without a good key are limited too, by address, so that keys cannot be tried out at speed.
 
-    def __init__(self, keys: KeyStore, limit: RateLimit) -> None:
+    ``limit`` counts requests, ``messages`` what surrounds them.
+    """
+
+    def __init__(self, keys: KeyStore, limit: RateLimit, messages: RateLimit | None = None) -> None:
         self._keys = keys
         self._limit = limit
+        self._messages = messages
 
     def admit(self, text: str | None, address: str) -> Caller:
         """Who calls with this key.
@@ -90,6 +94,15 @@ class Gatekeeper:
             self._limit.take(f"address {address}")
             raise Unknown("a valid API key is needed", hint="send Authorization: Bearer KEY; defi-brain keys create makes one")
         return key.caller
+
+    def message(self, caller: Caller) -> None:
+        """Count a message of a protocol in which not every message is a request that counts.
+
+        Raises:
+            TooMany: too many of them.
+        """
+        if self._messages is not None:
+            self._messages.take(f"key {caller.key_id}")
 
     def count(self, caller: Caller) -> None:
         """Count a request of somebody known.
@@ -117,7 +130,7 @@ class Door:
             scheme, _, key = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1").partition(" ")
             address = scope["client"][0] if scope.get("client") else "?"
             try:
-                self._keeper.known(key.strip() if scheme.lower() == "bearer" else None, address)
+                self._keeper.message(self._keeper.known(key.strip() if scheme.lower() == "bearer" else None, address))
             except (Unknown, TooMany) as error:
                 await turned_away(error)(scope, receive, send)
                 return

@@ -129,7 +129,7 @@ def test_what_comes_too_often_or_is_too_large_is_refused_by_both_faces_together(
     keys = keys_of(tmp_path)
     good = {"authorization": f"Bearer {keys['read']}", "accept": "application/json, text/event-stream"}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    with serving(tmp_path, "serve", "--rate", "0.1", "--burst", "12", "--max-body", "5000") as url:
+    with serving(tmp_path, "serve", "--rate", "0.001", "--burst", "12", "--max-body", "5000") as url:
         codes = []
         for number in range(14):
             headers = {"authorization": f"Bearer dbk_{number:012x}_{'A' * 43}", "x-forwarded-for": f"10.0.0.{number}"}
@@ -151,6 +151,9 @@ def test_what_comes_too_often_or_is_too_large_is_refused_by_both_faces_together(
         anyio.run(session, url, keys["feedback"], "auto", too_often)
         assert httpx.get(f"{url}/v1/stats", headers={"authorization": f"Bearer {keys['feedback']}"}).status_code == 429
         assert httpx.get(f"{url}/v1/stats", headers=good).status_code == 200
+        listing = good | {"authorization": f"Bearer {keys['admin']}"}
+        told = [httpx.post(f"{url}/mcp", json=body, headers=listing).status_code for _ in range(26)]
+        assert (told.count(429), told[-1]) == (2, 429)
 
 
 def test_a_remote_address_has_to_be_meant(tmp_path: Path) -> None:
