@@ -23,6 +23,7 @@ from streams.stages.writer import InsightWriter
 from workers.breakers.portfolio import Limits
 from workers.breakers.stage import BreakersStage
 from workers.distil.stage import DistilStage
+from workers.levels.stage import LevelsStage
 from workers.ports import Embedder
 from workers.signals import SignalsStage
 
@@ -189,6 +190,7 @@ def stage_slots(settings: Settings, embedder: Embedder, sinks: Sinks) -> list[St
         StageSlot(sinks.episode_sink, threaded=True),
         StageSlot(factory=lambda partition: SignalsStage(partition, settings)),
         StageSlot(factory=lambda partition: distil_stage(settings)),
+        StageSlot(factory=lambda partition: levels_stage(settings)),
         StageSlot(factory=lambda partition: breakers_stage(settings)),
         StageSlot(sinks.writer, threaded=True, relay=Relay(sinks.writer.outbox)),
     ]
@@ -207,6 +209,18 @@ def breakers_stage(settings: Settings) -> BreakersStage:
     except ValueError as error:
         raise BrainError(f"settings breaker_*: {error}", hint="see defi-brain config show --sources") from None
     return BreakersStage(limits, round(settings.max_future_s * 1000))
+
+
+def levels_stage(settings: Settings) -> LevelsStage:
+    """What is above the record keys, as the settings want it: one instance for everything."""
+    return LevelsStage(
+        window_hours=settings.window_hours,
+        window_min_episodes=settings.window_min_episodes,
+        evidence_limit=settings.evidence_limit,
+        fdr=settings.fdr,
+        drift_delta=settings.drift_delta,
+        patience_days=settings.patience_days,
+    )
 
 
 def distil_stage(settings: Settings) -> DistilStage:

@@ -12,11 +12,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from gateway.composition import breakers_stage, distil_stage, layout, open_embedder, open_log
+from gateway.composition import breakers_stage, distil_stage, layout, levels_stage, open_embedder, open_log
 from gateway.tracing import traced
 from schemas.errors import BrainError
 from schemas.settings import Settings
-from schemas.topics import EPISODES_RECORDED, PORTFOLIO_VALUED, TOOLS_EXECUTED, Topic
+from schemas.topics import EPISODES_RECORDED, PORTFOLIO_VALUED, TOOLS_EXECUTED, WINDOWS_CLOSED, Topic
 from stores.episodes import WritableEpisodeStore
 from stores.episodes.layout import WriterLock as EpisodeLock
 from stores.sqlite import WritableInsightStore
@@ -42,12 +42,13 @@ INPUTS: dict[str, tuple[Topic, ...]] = {
     "episodes": (EPISODES_RECORDED,),
     "signals": (EPISODES_RECORDED,),
     "distil": (EPISODES_RECORDED,),
+    "levels": (WINDOWS_CLOSED,),
     "breakers": (PORTFOLIO_VALUED,),
     "writer": InsightWriter.inputs,
 }
 """The workers, by the name of their stage, with what each reads."""
 WORKERS = tuple(INPUTS)
-SHARED = ("embed", "signals", "distil", "breakers")
+SHARED = ("embed", "signals", "distil", "levels", "breakers")
 """Those that share their partitions with others of their kind; the other two own a store."""
 
 
@@ -119,6 +120,8 @@ def open_parts(settings: Settings, workers: Sequence[str] = WORKERS) -> Iterator
                 return StageSlot(factory=lambda partition: SignalsStage(partition, settings))
             if name == "distil":
                 return StageSlot(factory=lambda partition: distil_stage(settings))
+            if name == "levels":
+                return StageSlot(factory=lambda partition: levels_stage(settings))
             if name == "breakers":
                 return StageSlot(factory=lambda partition: breakers_stage(settings))
             if name == "episodes" and episodes is not None:

@@ -14,7 +14,7 @@ from streams.embedded.log import EmbeddedLog
 from streams.embedded.tallies import StageTally
 from streams.kafka.log import KafkaLog
 
-STAGES = ("embed", "episodes", "signals", "distil", "breakers", "writer")
+STAGES = ("embed", "episodes", "signals", "distil", "levels", "breakers", "writer")
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ class Settings(BaseSettings):
     window_hours: float = Field(4.0, gt=0, description="event-time window of the distiller")
     window_min_episodes: int = Field(3, ge=1, description="fewest new episodes that make a window worth mining")
     lateness_hours: float = Field(4.0, gt=0, description="how far behind its key's clock an event still teaches")
+    patience_days: float = Field(7.0, gt=0, description="how far behind, in event time, a partition holds up claims above the keys")
     evidence_limit: int = Field(2000, ge=100, description="episodes of evidence kept a key")
     fdr: float = Field(0.10, gt=0, lt=1, description="false discovery rate of new claims")
     drift_delta: float = Field(0.01, gt=0, lt=1, description="ADWIN's confidence parameter, split over a key's streams")

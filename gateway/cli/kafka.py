@@ -14,7 +14,7 @@ from gateway.process import settle_for_stores
 from gateway.settings import load_settings
 from schemas.settings import Settings
 
-ROLES = ("embed", "episodes", "signals", "distil", "breakers", "writer")
+ROLES = ("embed", "episodes", "signals", "distil", "levels", "breakers", "writer")
 
 
 @click.group()

@@ -61,7 +61,7 @@ def test_every_command_has_help_and_stands_in_the_docs(path: tuple[str, ...]) ->
 def test_status_accounts_for_every_record(brain: Path) -> None:
     stages = document("status", data=brain)["stages"]
     assert isinstance(stages, dict)
-    assert set(stages) == {"embed", "episodes", "signals", "distil", "breakers", "writer"}
+    assert set(stages) == {"embed", "episodes", "signals", "distil", "levels", "breakers", "writer"}
     for stage in stages.values():
         assert stage["received"] == stage["processed"] + stage["duplicates"] + stage["late"] + stage["rejected"]
         assert stage["lag"] == 0

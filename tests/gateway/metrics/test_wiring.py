@@ -36,7 +36,7 @@ def test_an_idle_brain_says_all_there_is_to_say(tmp_path: Path) -> None:
             assert (metric.series[0] in names) == (metric not in {*AFTER_WORK, *catalogue.ON_KAFKA}), metric.name
         assert set(catalogue.RUNTIME) <= names
         health = json.loads(get(settings, "/readyz"))
-        assert set(health["stages"]) == {"embed", "episodes", "signals", "distil", "breakers", "writer"}
+        assert set(health["stages"]) == {"embed", "episodes", "signals", "distil", "levels", "breakers", "writer"}
         assert 'defi_brain_scrape_errors_total{part="episodes"} 0.0' in get(settings, "/metrics")
 
 
