@@ -88,7 +88,7 @@ def stages(base: Settings, folder: Path, given: argparse.Namespace) -> None:
     publish(base, market(given.events))
     run_workers(base, until_idle=True)
     print(f"stages: {given.events} simulated events, {given.rounds} rounds, medians; records a second of one core")
-    for role in WORKERS:
+    for role in sorted(WORKERS, key=lambda role: role == "embed"):  # last: what it writes again are duplicates for the others
         if role != "writer" and sum(sum(ends(base, topic.name).values()) for topic in INPUTS[role]) > 500:
             compare(base, folder, role, given.rounds)
 
