@@ -72,12 +72,12 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Exploring:
-    """The share of each parameter's choices that is drawn at random: ``first`` for the ``orders`` that an agent starts with, when
-    it knows nothing, ``later`` from then on."""
+    """The share of each parameter's choices that is drawn evenly from what is not the habit: ``first`` for the ``orders`` that an
+    agent starts with, when it knows nothing, ``later`` from then on."""
 
-    first: float = 0.30
+    first: float = 0.25
     orders: int = 400
-    later: float = 0.10
+    later: float = 0.08
 
 
 @dataclass(slots=True)
@@ -208,9 +208,10 @@ class Desk:
             default = chosen[name]
             guard = self.guards[name]
             advised[name] = wanted if wanted != default and guard.on else None
-            if self._random.random() < share:
-                chosen[name] = self._random.choice(values)
-                tried |= chosen[name] != default
+            others = [value for value in values if value != default]
+            if others and self._random.random() < share:
+                chosen[name] = self._random.choice(others)
+                tried = True
             elif wanted != default:
                 was_on = guard.on
                 follows = guard.follow()
