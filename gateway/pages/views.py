@@ -12,6 +12,7 @@ from gateway.pages.ask import Query
 from gateway.pages.facts import Facts
 from gateway.quoting import reads_like_an_instruction
 from gateway.service import LEARNED, BrainService
+from gateway.standing import Standing
 from gateway.views import history_view, insight_view, memory_view
 from schemas.episodes import Episode
 from schemas.insights import Insight
@@ -63,7 +64,7 @@ class Views:
         found = self._service.insight(caller, insight_id)
         used = self._service.use_count(caller, found.id)
         return {
-            "insight": _insight(found),
+            "insight": _insight(found, self._service.standings(caller, [found])[found.id]),
             "history": [history_view(one).model_dump(mode="json") for one in self._service.history(caller, found.id)],
             "episodes": self._supporting(caller, found),
             "used": None if used is None else {"recalled": used.recalled, "used": used.used, "last": iso(used.last)},
@@ -177,8 +178,8 @@ class Views:
         return tuple(str(one) for one in Order)
 
 
-def _insight(insight: Insight) -> Data:
-    return insight_view(insight).model_dump(mode="json")
+def _insight(insight: Insight, standing: Standing | None = None) -> Data:
+    return insight_view(insight, standing).model_dump(mode="json")
 
 
 def _hit(hit: Hit) -> Data:

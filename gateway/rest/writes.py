@@ -44,6 +44,12 @@ def downvote(request: Request, caller: FeedbackCaller, insight_id: Id, body: Rea
     return answered(service_of(request).downvote(caller, body.request_id, insight_id, body.reason, patience(request, wait)))
 
 
+@router.post("/insights/{insight_id}/restore", response_model=WriteView, responses=ANSWERS)
+def restore(request: Request, caller: FeedbackCaller, insight_id: Id, body: ReasonBody, wait: Wait = None) -> JSONResponse:
+    """Bring an archived insight or note back into context; what was merged goes on in another one."""
+    return answered(service_of(request).restore(caller, body.request_id, insight_id, body.reason, patience(request, wait)))
+
+
 @router.post("/insights/{insight_id}/archive", response_model=WriteView, responses=ANSWERS)
 def archive(request: Request, caller: FeedbackCaller, insight_id: Id, body: ReasonBody, wait: Wait = None) -> JSONResponse:
     """Take an insight, note or directive out of context; it is kept and can be read by its id."""
