@@ -35,7 +35,7 @@ from workers.regimes.chain import Array, backward, forward, gaussian_log_density
 
 SIZES = (1, 2, 3, 4, 5)
 ITERATIONS = 30
-ENOUGH = 0.02
+ENOUGH = 0.1
 """Nats by which an iteration must improve the series' likelihood for another one to be worth it."""
 FLOOR = 0.01
 """The least variance of a state, in units of the series' own (robust) variance: a state is never a single value."""

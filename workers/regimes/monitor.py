@@ -4,9 +4,10 @@
 median, over the robust spread of its first ``FIRST`` observations, held within ±``BOUND``. The yardstick stays for good, so states
 of different fits can be compared.
 
-**Fitting.** At fixed counts of observations (``FIRST``, twice that, each ``EVERY``) a fit of the last ``HISTORY`` begins. It
-advances by an iteration or two at each observation, so no record waits for a whole fit (``fit``). When it is done its chain takes
-over, and the filter is brought up to date. Parameters are rounded before they are used: what is filtered with is what is published.
+**Fitting.** At fixed counts of observations (``FIRST``, twice that, each ``EVERY``; from ``SELDOM`` on as seldom as that) a fit of
+the last ``HISTORY`` begins. It advances by an iteration or two at each observation, so no record waits for a whole fit (``fit``).
+When it is done its chain takes over, and the filter is brought up to date. Parameters are rounded before they are used: what is
+filtered with is what is published.
 
 **Saying so.** The filter's probabilities jump about between two states; a change is raised when another state has been probable
 enough for several observations in a row (``announce``). It is dated from the first of them (``since``) and known from the last.
@@ -36,6 +37,7 @@ from workers.regimes.series import LEAST_GAP_MS, PRICE, SERIES, Series, price_ch
 
 FIRST = 160
 EVERY = 640
+SELDOM = 2_560
 HISTORY = 768
 WORK = 320
 """Observations that a fit goes through at one record: one iteration of a long series, two of a short one."""
@@ -69,7 +71,7 @@ class RegimeMonitor:
     ...     level = 0.4 if i // 100 % 2 == 0 else 1.6
     ...     changes.append(monitor.learn_one(i * 600_000, f"e{i}", {"volatility": level * math.exp(rng.gauss(0.0, 0.2))}))
     >>> [(change.previous, change.regime, change.ts_ms // 600_000) for change in changes if change][:3]
-    [(None, 'turbulent', 182), ('turbulent', 'calm', 202), ('calm', 'turbulent', 302)]
+    [(None, 'turbulent', 174), ('turbulent', 'calm', 202), ('calm', 'turbulent', 302)]
     """
 
     __slots__ = (
@@ -191,7 +193,7 @@ class RegimeMonitor:
         if series is None:
             return
         if self._fit is None:
-            if self._n == 2 * FIRST or self._n % EVERY == 0:
+            if self._n == 2 * FIRST or self._n % (EVERY if self._n <= SELDOM else SELDOM) == 0:
                 self._begin(series)
             return
         if any(self._fit.step() for _ in range(max(1, WORK // len(self._fit)))):

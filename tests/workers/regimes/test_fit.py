@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.regimes.chain import Array
+from workers.regimes.chain import Array, smoothed, viterbi
 from workers.regimes.fit import SIZES, Chain, Fit, first_guess, improved
 
 
@@ -146,3 +146,27 @@ def test_what_cannot_be_fitted_is_refused(bad: list[float]) -> None:
 def test_a_state_that_is_not_ours_is_refused(bad: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="not a fit"):
         Fit.from_plain(bad)
+
+
+def test_the_peer_says_the_same() -> None:
+    """hmmlearn 0.3.3, ``GaussianHMM(2, "diag", n_iter=5, init_params="", covars_prior=0, means_weight=0)``, on the same series."""
+    xs = np.array([0.1, -0.4, 0.3, 2.9, 3.4, 2.2, 3.1, 0.2, -0.1, 0.5, 2.7, 3.0, 0.0, -0.7, 0.4, 3.3])
+    chain = Chain(np.array([0.6, 0.4]), np.array([[0.8, 0.2], [0.3, 0.7]]), np.array([0.5, 2.0]), np.array([1.0, 1.5]))
+    density = chain.log_density(xs)
+    after = smoothed(density, chain.start, chain.transition)[:, 0]
+    assert after[[0, 3, 7, 15]] == pytest.approx([0.9171690035466846, 0.07733386803645043, 0.7437220479472572, 0.11374742913227288])
+    path, probability = viterbi(density, chain.start, chain.transition)
+    assert path == [0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0, 1]
+    assert probability == pytest.approx(-30.61479046301369)
+    history = []
+    for _ in range(5):
+        chain, likelihood = improved(xs, chain, regularised=False)
+        history.append(likelihood)
+    assert history == pytest.approx(
+        [-28.476385075223497, -25.127181853997516, -19.934359814676572, -16.81336196391218, -16.29205147549296]
+    )
+    assert chain.means == pytest.approx([0.03333333332250331, 2.942857146826947])
+    assert chain.variances == pytest.approx([0.1333333544911568, 0.13959183538535308])
+    assert chain.transition == pytest.approx(
+        np.array([[0.6666666635243059, 0.3333333364756941], [0.33333334254135416, 0.6666666574586457]])
+    )
