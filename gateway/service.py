@@ -16,6 +16,7 @@ from gateway.ageing import Ageing
 from gateway.briefing import INPUTS, Briefed, BriefingSchedule, Write, briefing
 from gateway.browsing import Browsing
 from gateway.errors import Gone, NotFound
+from gateway.forgetting import Forgetting
 from gateway.keys import Caller, Tier
 from gateway.llm.service import Proposing
 from gateway.operating import Operating
@@ -56,7 +57,7 @@ class Recalled:
     result: RecallResult
 
 
-class BrainService(Browsing, Protecting, Proposing, Operating):
+class BrainService(Browsing, Protecting, Proposing, Operating, Forgetting):
     """The memory, for callers. ``pipeline`` tells who applies what is written; ``clock`` gives event time for what has none."""
 
     def __init__(
@@ -234,6 +235,8 @@ class BrainService(Browsing, Protecting, Proposing, Operating):
         found = self._episodes.get(episode_id) if self._episodes is not None else None
         if found is None:
             raise NotFound(f"there is no episode {episode_id!r}", hint="search episodes to get ids")
+        if found.forgotten is not None:
+            raise Gone(f"episode {episode_id} was forgotten")
         return found
 
     def memory(self, caller: Caller, memory_id: str) -> Insight | Episode:

@@ -226,14 +226,6 @@ class TeachRanker(_Operation):
     action: Literal["train", "reset"]
 
 
-class ForgetEpisode(_Operation):
-    """An episode is deleted from the stores, and does not come back when its record is read again. ``insight_id`` is a name."""
-
-    kind: Literal["FORGET_EPISODE"] = "FORGET_EPISODE"
-    insight_id: str = "episodes"
-    episode_id: str = Field(min_length=1, max_length=64)
-
-
 InsightOperation = Annotated[
     AddInsight
     | UpvoteInsight
@@ -248,8 +240,7 @@ InsightOperation = Annotated[
     | TuneRecall
     | LinkInsights
     | OrganiseInsight
-    | TeachRanker
-    | ForgetEpisode,
+    | TeachRanker,
     Field(discriminator="kind"),
 ]
 OPERATION: TypeAdapter[
@@ -267,5 +258,4 @@ OPERATION: TypeAdapter[
     | LinkInsights
     | OrganiseInsight
     | TeachRanker
-    | ForgetEpisode
 ] = TypeAdapter(InsightOperation)

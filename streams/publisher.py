@@ -10,11 +10,12 @@ from typing import Any, Self
 
 from schemas.base import Contract
 from schemas.codec import decode
+from schemas.episodes import Episode
 from schemas.events import ToolExecution
 from schemas.model_said import ModelSaid
 from schemas.portfolio import PortfolioValuation
 from schemas.settings import Settings
-from schemas.topics import MEMORY_USED, MODEL_SAID, OPERATIONS, PORTFOLIO_VALUED, TOOLS_EXECUTED, Topic
+from schemas.topics import EPISODES_RECORDED, MEMORY_USED, MODEL_SAID, OPERATIONS, PORTFOLIO_VALUED, TOOLS_EXECUTED, Topic
 from schemas.usage import MemoryUsed
 from streams.embedded.log import EmbeddedLog
 from streams.headers import event_headers
@@ -92,6 +93,8 @@ class Publisher:
 def _topic_of(message: Message) -> Topic:
     if isinstance(message, Contract):
         for topic in (TOOLS_EXECUTED, OPERATIONS, MEMORY_USED, PORTFOLIO_VALUED, MODEL_SAID):
+        if isinstance(message, Episode) and message.forgotten is not None:
+            return EPISODES_RECORDED
             if message.wire_name == topic.carries:
                 return topic
         raise TypeError(f"a {type(message).__name__} is made by the pipeline; publish what happened or what is wanted")
@@ -111,6 +114,8 @@ def _address(message: Any) -> tuple[str, str, datetime]:
     if isinstance(message, PortfolioValuation):
         return message.key, message.valuation_id, message.ts
     if isinstance(message, ModelSaid):
+    if isinstance(message, Episode):
+        return message.key, content_id("forgotten", message.id), message.ts
         return message.subject, message.said_id, message.ts
     return message.insight_id, message.op_id, message.ts
 

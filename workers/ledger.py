@@ -55,7 +55,6 @@ from schemas.operations import (
     ArchiveInsight,
     DownvoteInsight,
     EditInsight,
-    ForgetEpisode,
     ForgetInsight,
     LinkInsights,
     OrganiseInsight,
@@ -71,7 +70,7 @@ from schemas.types import Moment
 Change = UpvoteInsight | DownvoteInsight | EditInsight | ArchiveInsight | RestoreInsight | AdjustInsight | ForgetInsight
 Single = AddInsight | SubmitDirective | Change
 """Operations whose effect follows from their own insight alone."""
-Beside = LinkInsights | OrganiseInsight | TeachRanker | ForgetEpisode
+Beside = LinkInsights | OrganiseInsight | TeachRanker
 """Operations that leave every insight as it is."""
 Operation = Single | RememberNote | TuneRecall | Beside
 

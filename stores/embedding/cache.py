@@ -77,9 +77,21 @@ class CachedEmbedder:
                 self._file.close()
                 self._file = None
 
-    def _through(self, role: str, texts: Sequence[str], embed: Callable[[Sequence[str]], Vectors]) -> Vectors:
+    def forget(self, texts: Sequence[str]) -> None:
+        """Take the vectors of texts out of memory and file, whatever their role. Another process's memory keeps its own until it ends."""
+        keys = [self._key(role, text) for role in ("document", "query") for text in texts]
+        with self._lock:
+            for key in keys:
+                self._memory.pop(key, None)
+            if self._file is not None:
+                self._file.drop(keys)
+
+    def _key(self, role: str, text: str) -> Key:
         prefix = f"{self.model_id}\x00{role}\x00".encode()
-        keys = [hashlib.sha256(prefix + text.encode("utf-8", "surrogatepass")).digest() for text in texts]
+        return hashlib.sha256(prefix + text.encode("utf-8", "surrogatepass")).digest()
+
+    def _through(self, role: str, texts: Sequence[str], embed: Callable[[Sequence[str]], Vectors]) -> Vectors:
+        keys = [self._key(role, text) for text in texts]
         wanted = dict(zip(keys, texts, strict=True))
         found = self._known(wanted)
         missing = {key: text for key, text in wanted.items() if key not in found}
@@ -177,6 +189,16 @@ class _File:
         except sqlite3.DatabaseError:
             self._begin_anew()
 
+    def drop(self, keys: Sequence[Key]) -> None:
+        """Delete, and write zeros where it stood."""
+        try:
+            with self._connection:
+                self._connection.executemany("DELETE FROM vectors WHERE key = ?", [(key,) for key in keys])
+        except sqlite3.OperationalError:
+            return
+        except sqlite3.DatabaseError:
+            self._begin_anew()
+
     def close(self) -> None:
         self._connection.close()
 
@@ -202,6 +224,7 @@ class _File:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
+            connection.execute("PRAGMA secure_delete=ON")
             with connection:
                 connection.execute(_SCHEMA)
         except sqlite3.Error:

@@ -24,7 +24,8 @@ REBUILD = "defi-brain rebuild makes it again from the log"
 
 
 class Header(BaseModel):
-    """What a folder of episodes is. ``segments`` are tables in the order in which they were begun; the last takes new rows."""
+    """What a folder of episodes is. ``segments`` are tables in the order in which they were begun; the last takes new rows.
+    ``purge`` are those that still have to be written anew, because something in them was forgotten."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -33,6 +34,7 @@ class Header(BaseModel):
     dimension: int = Field(ge=1)
     log_id: str | None = None
     segments: tuple[str, ...] = ()
+    purge: tuple[str, ...] = ()
 
     @property
     def next_segment(self) -> str:

@@ -3,11 +3,12 @@
 An id is one event's. Records about it come in the log's order: perhaps pending, then final; perhaps retracted by a chain
 reorganisation (``removed``), perhaps mined again in another block. The newest version that changes something is kept::
 
-    kept ↓ / record →        pending      final                       removed
-    nothing                  INSERTED     INSERTED                    INSERTED
-    pending                  DUPLICATE    UPDATED                     UPDATED
-    final                    DUPLICATE    DUPLICATE                   UPDATED
-    retracted                DUPLICATE    UPDATED if another block    DUPLICATE
+    kept ↓ / record →        pending      final                       removed      forgotten
+    nothing                  INSERTED     INSERTED                    INSERTED     INSERTED
+    pending                  DUPLICATE    UPDATED                     UPDATED      UPDATED
+    final                    DUPLICATE    DUPLICATE                   UPDATED      UPDATED
+    retracted                DUPLICATE    UPDATED if another block    DUPLICATE    UPDATED
+    forgotten                DUPLICATE    DUPLICATE                   DUPLICATE    DUPLICATE
 
 Each row remembers the places in the log of the records that made it what it is. A record that stands before the last of them in
 its partition has been judged already and comes again, because of a crash between the store's write and the driver's commit: it is
@@ -22,6 +23,9 @@ from enum import StrEnum
 from typing import Protocol
 
 from schemas.events import Status, ToolExecution
+
+FORGOTTEN = "forgotten"
+"""Stands in the place of a block's hash in the row of what was forgotten."""
 
 
 class Effect(StrEnum):
@@ -52,12 +56,16 @@ class Kept:
     places: tuple[tuple[int, int], ...]
 
 
-def judge(kept: Kept | None, place: Place, event: ToolExecution) -> Effect:
+def judge(kept: Kept | None, place: Place, event: ToolExecution, *, forgotten: bool = False) -> Effect:
     """What the record at ``place`` does to what is kept."""
     if kept is None:
         return Effect.INSERTED
     if any(partition == place.partition and offset >= place.offset for partition, offset in kept.places):
         return Effect.REPLAYED if (place.partition, place.offset) in kept.places else Effect.DUPLICATE
+    if kept.block_hash == FORGOTTEN:
+        return Effect.DUPLICATE
+    if forgotten:
+        return Effect.UPDATED
     if event.removed:
         return Effect.DUPLICATE if kept.retracted else Effect.UPDATED
     if event.status is Status.PENDING:
@@ -68,11 +76,11 @@ def judge(kept: Kept | None, place: Place, event: ToolExecution) -> Effect:
     return Effect.UPDATED if kept.pending else Effect.DUPLICATE
 
 
-def after(kept: Kept | None, place: Place, event: ToolExecution) -> Kept:
+def after(kept: Kept | None, place: Place, event: ToolExecution, *, forgotten: bool = False) -> Kept:
     """What is kept once a record that inserts or updates has been taken."""
     return Kept(
         pending=event.status is Status.PENDING,
         retracted=event.removed,
-        block_hash=event.block_hash,
+        block_hash=FORGOTTEN if forgotten else event.block_hash,
         places=(*(kept.places if kept else ()), (place.partition, place.offset)),
     )

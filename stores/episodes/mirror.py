@@ -5,7 +5,7 @@ it: for each episode its row's number in the table, its time, its few words as c
 a sentence with numbers in named bands, so many episodes share one: each distinct vector is kept and compared once, exactly.
 
 The mirror follows the tables: it looks at each table's folder before it answers, and reads what came after the last place in the
-log that it knows. A table that then has another number of rows than the mirror (an episode was forgotten) is read anew.
+log that it knows. Where a table is gone, or has another number of rows (an episode was forgotten), everything is read anew.
 
 Of episodes at the same distance the latest are taken. What was shown of episodes lately is kept too, as long as it is still so.
 """
@@ -109,11 +109,14 @@ class EpisodeMirror:
     """The episodes of a store's tables, for the nearest. Safe to share between threads."""
 
     def __init__(self, dimension: int) -> None:
+        self._dimension = dimension
         self._lock = threading.Lock()
         self._vectors = _Vectors(np.zeros((_FIRST_ROWS, dimension), dtype=np.float32))
         self._codes: dict[str, dict[str | None, int]] = {name: {None: 0} for name in CODED}
         self._tables: dict[str, _Rows] = {}
         self._shown: OrderedDict[tuple[str, int, int], Any] = OrderedDict()
+        self.dropped = 0
+        """Rises when everything was read anew, and what was kept before was thrown away."""
 
     def __len__(self) -> int:
         return sum(rows.count for rows in self._tables.values())
@@ -173,6 +176,11 @@ class EpisodeMirror:
         here = (found < table.count) & (table["row"][np.minimum(found, table.count - 1)] == wanted) if table.count else wanted < 0
         return {int(row): int(place) for row, place in zip(wanted[here], found[here], strict=True)}
 
+    def shown(self) -> list[Any]:
+        """Everything that is kept of what was shown."""
+        with self._lock:
+            return list(self._shown.values())
+
     # --- filters
 
     def _passing(self, rows: _Rows, wanted: EpisodeFilter) -> Bools:
@@ -224,19 +232,29 @@ class EpisodeMirror:
     # --- following
 
     def _follow(self, segments: list[Segment]) -> None:
-        for name in self._tables.keys() - {segment.name for segment in segments}:
-            del self._tables[name]
-        for segment in segments:
-            rows = self._tables.setdefault(segment.name, _Rows())
-            stamp = segment.stamp()
-            if stamp != rows.stamp:
-                self._read(segment, rows)
-                if segment.count() != rows.count:
-                    self._read(segment, rows)  # what was written meanwhile
-                if segment.count() != rows.count:  # something was taken out
-                    rows = self._tables[segment.name] = _Rows()
-                    self._read(segment, rows)
-                rows.stamp = stamp
+        if self._tables.keys() - {segment.name for segment in segments} or not all(self._up_to_date(one) for one in segments):
+            self._clear()  # something was taken out
+            for segment in segments:
+                self._up_to_date(segment)
+
+    def _up_to_date(self, segment: Segment) -> bool:
+        """Read what came into a table; whether that is all that happened to it."""
+        rows = self._tables.setdefault(segment.name, _Rows())
+        stamp = segment.stamp()
+        if stamp == rows.stamp:
+            return True
+        self._read(segment, rows)
+        if segment.count() != rows.count:
+            self._read(segment, rows)  # what was written meanwhile
+        rows.stamp = stamp
+        return segment.count() == rows.count
+
+    def _clear(self) -> None:
+        """Forget everything: tables, vectors, and what was shown."""
+        self._vectors = _Vectors(np.zeros((_FIRST_ROWS, self._dimension), dtype=np.float32))
+        self._tables.clear()
+        self._shown.clear()
+        self.dropped += 1
 
     def _read(self, segment: Segment, rows: _Rows) -> None:
         ends = dict(rows.ends)

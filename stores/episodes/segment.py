@@ -190,6 +190,10 @@ class Segment:
         """Replace the rows that have the same ids, all or nothing."""
         self._table.merge_insert("id").when_matched_update_all().execute(rows)
 
+    def whole(self) -> Iterator[pa.RecordBatch]:
+        """Every row as it is, in batches."""
+        yield from self._table.search().to_batches(batch_size=4096)
+
     def make_text_index(self) -> None:
         """Make the text index where it is missing and there are rows."""
         if not self._has_text_index() and self.count():

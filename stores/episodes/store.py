@@ -45,6 +45,7 @@ _DEPTH = 50
 _SIDE_BY_SIDE = 4
 """Tables that are asked at the same time; each answer is mostly waiting for LanceDB's own threads."""
 _ANY = EpisodeFilter()
+_EVERYTHING = EpisodeFilter(retracted=True, pending=True)
 
 
 class Embedder(Protocol):
@@ -290,6 +291,15 @@ class EpisodeStore:
         digests = [(row["id"], sha256(canonical(row)).hexdigest()) for one in self._segments() for row in one.scan(REMEMBERED)]
         for one, digest in sorted(digests):
             yield orjson.dumps({"id": one, "sha256": digest})
+
+    def traces(self, episode_id: str, words: str = "") -> dict[str, int]:
+        """Where an episode's words are left, by place: the text indexes, and the files themselves, older versions included.
+
+        ``words`` is a phrase of its text; without one only rows that are searched are looked for.
+        """
+        found = [hit for hit in self.search_text(words, _EVERYTHING, limit=MAX_HITS) if hit.id == episode_id] if words else []
+        files = (file for file in self._folder.rglob("*") if words and file.is_file() and not file.is_symlink())
+        return {"text": len(found), "files": sum(words.encode() in file.read_bytes() for file in files)}
 
     def stats(self) -> StoreStats:
         """How large the store is."""

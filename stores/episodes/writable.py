@@ -6,7 +6,8 @@ rows and the same answers:
 1. *judged*: what is kept under the batch's ids is read by one query a segment, and each record judged in order (``merge.py``), the
    later ones of an id against what the earlier ones made of it.
 2. *added*: new episodes are appended to the last segment, in one commit.
-3. *replaced*: changed episodes replace their rows, in one commit a segment.
+3. *replaced*: changed episodes replace their rows, in one commit a segment; *purged*: a segment in which something was forgotten
+   is written anew, so that no older version has it.
 4. *begun*: when the last segment is full, the next one is made and put into the header.
 
 LanceDB guards no uniqueness (two concurrent upserts of one id keep both), so uniqueness rests on the writer's lock and on step 1.
@@ -43,7 +44,7 @@ LOGGER = logging.getLogger(__name__)
 SEGMENT_ROWS = 32_768
 KEEP = timedelta(minutes=1)
 """Old versions stay this long for readers that still read them."""
-STEPS = ("judged", "added", "replaced", "begun", "optimizing", "optimized")
+STEPS = ("judged", "added", "replaced", "purged", "begun", "optimizing", "optimized")
 """The names that the hook hears; the last two from whichever thread compacts."""
 
 Hook = Callable[[str], None]
@@ -188,9 +189,10 @@ class WritableEpisodeStore(EpisodeStore):
         effects: list[Effect] = []
         rows: dict[str, Row] = {}
         for place, episode in batch:
-            effect = judge(known.get(episode.id), place, episode.event)
+            gone = episode.forgotten is not None
+            effect = judge(known.get(episode.id), place, episode.event, forgotten=gone)
             if effect in (Effect.INSERTED, Effect.UPDATED):
-                known[episode.id] = after(known.get(episode.id), place, episode.event)
+                known[episode.id] = after(known.get(episode.id), place, episode.event, forgotten=gone)
                 rows[episode.id] = Row(episode, known[episode.id])
             effects.append(effect)
         new = [row for one, row in rows.items() if one not in home]
@@ -211,12 +213,57 @@ class WritableEpisodeStore(EpisodeStore):
     def _replace(self, changed: dict[str, list[Row]]) -> None:
         if not changed:
             return
+        gone = {name for name, rows in changed.items() if any(row.episode.forgotten is not None for row in rows)}
+        if gone:
+            self._replace_header(self._header.model_copy(update={"purge": tuple(sorted({*self._header.purge, *gone}))}))
         with self._compacting:
             for name, rows in changed.items():
                 segment = self._segment(name)
                 segment.replace(to_table(rows, self.dimension))
                 self._count(segment, len(rows))
         self._reached("replaced")
+        self._purge()
+
+    # --- forgetting
+
+    def _purge(self) -> None:
+        """Write tables anew in which something was forgotten, and remove the old ones with all their versions.
+
+        LanceDB keeps what a row said before in older versions, and in its files until a tenth of them is deleted. The header names
+        the tables first, so that a writer that was killed in between does it when it comes back.
+        """
+        for name in self._header.purge:
+            if name in self._header.segments:
+                with self._compacting:
+                    self._write_anew(name)
+                self._reached("purged")
+
+    def _write_anew(self, name: str) -> None:
+        base, _, times = name.partition(".")
+        fresh = f"{base}.{int(times or 0) + 1}"
+        old, closed = self._segment(name), name != self._header.segments[-1]
+        table = self._connection.create_table(fresh, schema=schema(self.dimension), mode="overwrite", storage_options=NEW_TABLE)
+        for batch in old.whole():
+            table.add(batch)
+        segment = Segment(fresh, table, self._folder)
+        segment.make_text_index()
+        segment.optimize(self._keep)
+        if closed:
+            segment.make_id_index()
+        named = tuple(fresh if one == name else one for one in self._header.segments)
+        left = tuple(one for one in self._header.purge if one != name)
+        with self._wake:
+            self._upkeep[fresh] = Upkeep(closed=closed)
+            del self._upkeep[name]
+        self._replace_header(self._header.model_copy(update={"segments": named, "purge": left}))
+        self._opened.pop(name, None)
+        self._connection.drop_table(name)
+
+    def _drop_strays(self) -> None:
+        """Remove tables that are in no header: left by a writer that was killed."""
+        for folder in self._folder.glob("*.lance"):
+            if folder.stem not in self._header.segments:
+                self._connection.drop_table(folder.stem)
 
     def _begin_next(self) -> None:
         last = self._last()
@@ -237,6 +284,8 @@ class WritableEpisodeStore(EpisodeStore):
         for segment in self._segments() if killed_before else ():
             segment.optimize(self._keep, remove_strays=True)
         self._last().make_text_index()
+        self._drop_strays()
+        self._purge()
 
     def _begin_segment(self) -> None:
         name = self._header.next_segment
@@ -260,7 +309,9 @@ class WritableEpisodeStore(EpisodeStore):
     def _tend(self) -> None:
         """The upkeep thread: compact what is due, sleep until something may be."""
         while (name := self._next_due()) is not None:
-            self._compact(self._segment(name))
+            segment = self._opened.get(name)
+            if segment is not None:
+                self._compact(segment)
 
     def _next_due(self) -> str | None:
         """Wait for a segment that is due; None when the store closes."""
@@ -275,8 +326,10 @@ class WritableEpisodeStore(EpisodeStore):
         return None
 
     def _compact(self, segment: Segment) -> None:
-        upkeep = self._upkeep[segment.name]
         with self._compacting:
+            upkeep = self._upkeep.get(segment.name)
+            if upkeep is None:  # it was written anew meanwhile
+                return
             with self._wake:
                 fragments, rows, started = upkeep.fragments, upkeep.rows, self._clock()
             self._reached("optimizing")

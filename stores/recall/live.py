@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from schemas.insights import Insight, InsightStatus, InsightUpdate
 from schemas.topics import OPERATIONS
-from stores.recall.memories import Kind, of_insight
+from stores.recall.memories import Kind, Memory, of_insight
 from stores.recall.mirror import Vector
 from stores.recall.sources import Candidate, Embedder, Found, MemorySource, Question
 from stores.recall.stored import InsightSource
@@ -43,6 +43,11 @@ class LiveInsights:
 
     def __contains__(self, insight_id: object) -> bool:
         return isinstance(insight_id, str) and self._memories.get(insight_id) is not None
+
+    def held(self) -> list[Memory]:
+        """Every insight that is kept in memory, as the store has them now."""
+        self.refresh()
+        return self._memories.held()
 
     def refresh(self) -> int:
         """Take in what the store's operations changed since the last time; how many insights that were."""

@@ -70,6 +70,13 @@ class Recall:
         self._regimes = regimes
         self._ties = insights if isinstance(insights, Ties) else None
 
+    def holds(self, memory_id: str, words: str = "") -> int:
+        """How many memories of this id, or with these words, the sources keep in memory."""
+        held = [one for source in self._sources for one in getattr(source, "held", list)()]
+        return sum(
+            one.id == memory_id or bool(words and words in getattr(one, "text", getattr(one, "reflection", ""))) for one in held
+        )
+
     def timelines(self) -> Timelines:
         """The regimes as they are told now; none without a place to look them up."""
         return self._regimes.timelines() if self._regimes is not None else Timelines()

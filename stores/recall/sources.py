@@ -115,6 +115,11 @@ class MemorySource:
         """A memory by its id."""
         return self._memories.get(memory_id)
 
+    def held(self) -> list[Memory]:
+        """Every memory."""
+        with self._lock:
+            return list(self._memories.values())
+
     def cosine(self, memory_id: str, vector: Vector | None) -> float | None:
         """A memory's cosine to a question; None where either has no vector."""
         return None if vector is None else self._vectors.cosines(vector, [memory_id]).get(memory_id)

@@ -37,7 +37,14 @@ class EpisodeSource:
         self._store = store
         self._mirror = EpisodeMirror(store.dimension) if mirrored else None
         self._made: OrderedDict[str, tuple[EpisodeHit, Memory]] = OrderedDict()
+        self._dropped = 0
         self._lock = threading.Lock()
+
+    def held(self) -> list[EpisodeHit | Memory]:
+        """Everything that is kept in memory of episodes' content."""
+        with self._lock:
+            made = [memory for _, memory in self._made.values()]
+        return [*made, *(self._mirror.shown() if self._mirror is not None else ())]
 
     def find(self, question: Question) -> Found:
         """The best by BM25 and the nearest, exactly; each with its cosine."""
@@ -46,6 +53,10 @@ class EpisodeSource:
         wanted = _episode_filter(question)
         telling, depth = _telling(question.text), question.depth
         found = self._store.candidates(telling, question.vector, wanted, limit=depth, mirror=self._mirror)
+        if self._mirror is not None and self._mirror.dropped != self._dropped:  # something may have been forgotten
+            with self._lock:
+                self._made.clear()
+                self._dropped = self._mirror.dropped
         return Found(tuple(Candidate(self._memory(one.hit), one.cosine, one.lexical) for one in found))
 
     def _memory(self, hit: EpisodeHit) -> Memory:

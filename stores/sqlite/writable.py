@@ -16,7 +16,7 @@ import orjson
 
 from schemas.identity import said_id
 from schemas.insights import Insight, InsightStatus
-from schemas.operations import ForgetEpisode, LinkInsights, OrganiseInsight, TeachRanker, TuneRecall
+from schemas.operations import LinkInsights, OrganiseInsight, TeachRanker, TuneRecall
 from schemas.portfolio import PortfolioStanding
 from schemas.signals import Signal
 from schemas.usage import MemoryUsed
@@ -162,8 +162,8 @@ class Transaction:
         """Keep uses of the memory; an id that is there stays as it is."""
         put_uses(self._connection, uses)
 
-    def put_beside(self, operations: Sequence[tuple[LinkInsights | OrganiseInsight | TeachRanker | ForgetEpisode, Place]]) -> None:
-        """Keep links, what is organised and the ranker's marks. Forgotten episodes are the episode store's."""
+    def put_beside(self, operations: Sequence[tuple[LinkInsights | OrganiseInsight | TeachRanker, Place]]) -> None:
+        """Keep links, what is organised and the ranker's marks."""
         told = [one for one, _ in operations]
         put_organised(self._connection, [one for one in told if isinstance(one, (LinkInsights, OrganiseInsight))])
         put_marks(self._connection, [one for one in told if isinstance(one, TeachRanker)])

@@ -18,7 +18,6 @@ from schemas.operations import (
     AddInsight,
     ArchiveInsight,
     EditInsight,
-    ForgetEpisode,
     LinkInsights,
     OrganiseInsight,
     RememberNote,
@@ -229,7 +228,7 @@ def _apply(plan: Plan, operation: Operation, place: Place) -> str | RefusedOpera
             refused = _remember(plan, operation, place)
         case TuneRecall():
             refused = _tune(plan, operation)
-        case LinkInsights() | OrganiseInsight() | TeachRanker() | ForgetEpisode():
+        case LinkInsights() | OrganiseInsight() | TeachRanker():
             refused = _beside(plan, operation, place)
         case _:
             refused = _single(plan, operation, place)

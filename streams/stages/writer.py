@@ -98,7 +98,15 @@ class InsightWriter:
         self._step("planned")
         self._write(plan, vectors)
         self._step("committed")
+        self._forget(plan)
         return plan.outcome()
+
+    def _forget(self, plan: Plan) -> None:
+        """A cache before the embedder forgets the words as well."""
+        forget = getattr(self._embedder, "forget", None)
+        gone = [one for one in plan.insights.values() if one.status is InsightStatus.FORGOTTEN]
+        if forget is not None and gone:
+            forget(sorted({change.before.text for change in plan.changes if change.before is not None and change.after in gone}))
 
     def _embedded(self, insights: Sequence[Insight]) -> dict[str, Vectors]:
         """Vectors by insight, each distinct text embedded once."""

@@ -192,3 +192,21 @@ def test_processes_share_a_file_and_one_may_be_killed(tmp_path: Path) -> None:
     assert inner.calls == []
     with sqlite3.connect(path) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_what_is_forgotten_is_in_neither_memory_nor_file(tmp_path: Path) -> None:
+    inner = WordEmbedder()
+    with_file = CachedEmbedder(inner, tmp_path / "vectors.db")
+    kept, gone = with_file.embed(["kept", "gone"])
+    with_file.embed_query(["gone"])
+    with_file.forget(["gone", "never seen"])
+    misses = with_file.misses
+    again = CachedEmbedder(inner, tmp_path / "vectors.db")
+    assert np.array_equal(again.embed(["kept"])[0], kept)
+    assert again.misses == 0
+    assert np.array_equal(with_file.embed(["gone"])[0], gone)
+    assert with_file.misses == misses + 1
+    with_file.forget(["gone"])
+    with_file.close()
+    again.close()
+    assert gone.astype("<f4").tobytes() not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
