@@ -12,6 +12,7 @@ from schemas.base import Contract
 from schemas.codec import decode
 from schemas.episodes import Episode
 from schemas.events import ToolExecution
+from schemas.identity import content_id
 from schemas.model_said import ModelSaid
 from schemas.portfolio import PortfolioValuation
 from schemas.settings import Settings
@@ -92,9 +93,9 @@ class Publisher:
 
 def _topic_of(message: Message) -> Topic:
     if isinstance(message, Contract):
-        for topic in (TOOLS_EXECUTED, OPERATIONS, MEMORY_USED, PORTFOLIO_VALUED, MODEL_SAID):
         if isinstance(message, Episode) and message.forgotten is not None:
             return EPISODES_RECORDED
+        for topic in (TOOLS_EXECUTED, OPERATIONS, MEMORY_USED, PORTFOLIO_VALUED, MODEL_SAID):
             if message.wire_name == topic.carries:
                 return topic
         raise TypeError(f"a {type(message).__name__} is made by the pipeline; publish what happened or what is wanted")
@@ -113,9 +114,9 @@ def _address(message: Any) -> tuple[str, str, datetime]:
         return message.agent_id, message.use_id, message.ts
     if isinstance(message, PortfolioValuation):
         return message.key, message.valuation_id, message.ts
-    if isinstance(message, ModelSaid):
     if isinstance(message, Episode):
         return message.key, content_id("forgotten", message.id), message.ts
+    if isinstance(message, ModelSaid):
         return message.subject, message.said_id, message.ts
     return message.insight_id, message.op_id, message.ts
 

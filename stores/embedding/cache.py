@@ -78,7 +78,7 @@ class CachedEmbedder:
                 self._file = None
 
     def forget(self, texts: Sequence[str]) -> None:
-        """Take the vectors of texts out of memory and file, whatever their role. Another process's memory keeps its own until it ends."""
+        """Take the vectors of texts out of memory and file, whatever their role. Another process's memory lasts until it ends."""
         keys = [self._key(role, text) for role in ("document", "query") for text in texts]
         with self._lock:
             for key in keys:
