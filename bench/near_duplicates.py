@@ -2,9 +2,10 @@
 
 Three sets. **Written** pairs (``bench/data/near_duplicates.jsonl``) were made by hand, and the rules of ``workers/values.py`` were
 made with them in view. **Unseen** ones (``near_duplicates_unseen.jsonl``) were written after the rules stood, and no rule was
-changed for them: one that finds a fault moves to the written ones, and new ones take its place. **Made** pairs come from templates: each has two phrasings of one statement with slots, and what fills the slots
-can be changed in one respect at a time. A pair is two phrasings of the same filling (the same), or of two fillings that differ in
-exactly one slot (different), in the same phrasing or in another. Another seed gives other sentences.
+changed for them: one that finds a fault moves to the written ones, and new ones take its place. **Made** pairs come from templates:
+each has two phrasings of one statement with slots, and what fills the slots can be changed in one respect at a time. A pair is two
+phrasings of the same filling (the same), or of two fillings that differ in exactly one slot (different), in the same phrasing or in
+another. Another seed gives other sentences.
 """
 
 from __future__ import annotations

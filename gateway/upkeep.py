@@ -10,11 +10,10 @@ replayed from years ago ages as it did then, and one that stands still does not 
 
 from __future__ import annotations
 
-import functools
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -26,6 +25,7 @@ from schemas.insights import Insight, InsightStatus
 from schemas.operations import ArchiveInsight, RestoreInsight
 from schemas.settings import Settings
 from schemas.signals import RegimeSignal
+from schemas.topics import OPERATIONS
 from stores.episodes import EpisodeStore
 from stores.sqlite import InsightFilter, InsightStore, SignalFilter
 from streams.log import LogAppender
@@ -160,10 +160,9 @@ def _merge(stays: Insight, goes: Insight, why: str, now: datetime) -> ArchiveIns
 
 @contextmanager
 def upkeep_beside(settings: Settings, log: LogAppender, embedder: Embedder, *, every_s: float = EVERY_S) -> Iterator[None]:
-    """Sweeps in a thread of its own, while the pipeline runs."""
+    """Sweeps in a thread of its own, while the pipeline runs; none while nothing has changed."""
     end = threading.Event()
-    work = functools.partial(sweep_once, settings, log, embedder)
-    thread = threading.Thread(target=_run, args=(work, end.wait, every_s), name="upkeep", daemon=True)
+    thread = threading.Thread(target=_run, args=(settings, log, embedder, end.wait, every_s), name="upkeep", daemon=True)
     thread.start()
     try:
         yield
@@ -172,12 +171,24 @@ def upkeep_beside(settings: Settings, log: LogAppender, embedder: Embedder, *, e
         thread.join()
 
 
-def _run(work: Callable[[], Sweep], pause: Callable[[float], bool], every_s: float) -> None:
+def _run(settings: Settings, log: LogAppender, embedder: Embedder, pause: Callable[[float], bool], every_s: float) -> None:
+    seen: object = None
     while not pause(every_s):
         try:
-            work()
+            with _stores(settings) as (insights, episodes):
+                now = _mark(insights, episodes)
+                if now != seen:
+                    sweep(log, insights, episodes, embedder)
+                seen = now
         except BrainError as error:  # a store that is busy or not made yet is there at the next turn
             LOGGER.warning("no upkeep this time: %s", error)
+
+
+def _mark(insights: InsightStore, episodes: EpisodeStore | None) -> tuple[object, ...]:
+    """What a sweep's outcome depends on: the hour of the market, and how far operations and signals are in the store."""
+    now = event_time(insights, episodes)
+    hour = None if now is None else int(now.timestamp() // 3600)
+    return (hour, insights.next_offset(OPERATIONS.name, 0), insights.counts()[1])
 
 
 def sweep_once(settings: Settings, log: LogAppender | None, embedder: Embedder | None = None) -> Sweep:
@@ -186,8 +197,13 @@ def sweep_once(settings: Settings, log: LogAppender | None, embedder: Embedder |
     Raises:
         BrainError: there are no insights yet.
     """
-    with open_insights(settings) as insights:
-        if not layout(settings).episodes.is_dir():
-            return sweep(log, insights, None, embedder)
-        with open_episodes(settings) as episodes:
-            return sweep(log, insights, episodes, embedder)
+    with _stores(settings) as (insights, episodes):
+        return sweep(log, insights, episodes, embedder)
+
+
+@contextmanager
+def _stores(settings: Settings) -> Iterator[tuple[InsightStore, EpisodeStore | None]]:
+    with ExitStack() as stack:
+        insights = stack.enter_context(open_insights(settings))
+        there = layout(settings).episodes.is_dir()
+        yield insights, stack.enter_context(open_episodes(settings)) if there else None
