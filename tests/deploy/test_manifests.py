@@ -131,6 +131,25 @@ def test_pods_are_kept_small(name: str, pod: dict[str, Any]) -> None:
         assert parses(container["args"])
 
 
+@pytest.mark.parametrize(("name", "pod"), [(name, pod) for name, pod in pods() if "topics" not in name])
+def test_workers_are_asked_how_they_are_where_they_answer(name: str, pod: dict[str, Any]) -> None:
+    (config,) = (document["data"] for _, document in MANIFESTS if document["kind"] == "ConfigMap")
+    port = int(config["DEFI_BRAIN_METRICS_PORT"])
+    for container in pod["containers"]:
+        assert [one["containerPort"] for one in container["ports"]] == [port]
+        assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "metrics"}
+        assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
+    (policy,) = (document["spec"] for _, document in MANIFESTS if document["kind"] == "NetworkPolicy")
+    assert policy["ingress"][0]["ports"] == [{"protocol": "TCP", "port": port}]
+
+
+def test_services_are_asked_how_they_are() -> None:
+    for name, service in SERVICES.items():
+        if service.get("command", [""])[0] == "worker":
+            port = service["environment"]["DEFI_BRAIN_METRICS_PORT"]
+            assert f":{port}/healthz" in service["healthcheck"]["test"][-1], name
+
+
 def test_workers_are_scaled_by_their_own_lag() -> None:
     from gateway.kafka import INPUTS
 
