@@ -74,7 +74,8 @@ def read_proposal(plain: Any, features: Mapping[str, Literal["number", "text", "
         condition = _condition(part, features)
         if isinstance(condition, str):
             return condition
-        conditions.append(condition)
+        if condition not in conditions:
+            conditions.append(condition)
     if len({condition.slot for condition in conditions}) < len(conditions):
         return "condition_twice"
     sign = 1 if direction == "higher" else -1
