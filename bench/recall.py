@@ -95,13 +95,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(folder: Path, given: argparse.Namespace) -> None:
     _fill(folder, given.episodes, given.insights)
     with EpisodeStore.open(folder / "episodes") as episodes, InsightStore.open(folder / "brain.db") as insights:
-        model, at_hand = Mixed(), Given()
+        at_hand = Given()
         live = LiveInsights(insights, at_hand)
         source = EpisodeSource(episodes, mirrored=True)
         asked = questions(given.asked)
         vectors = [at_hand.embed_query([text])[0] for text in asked]
+        plain = Recall(source, live, at_hand)
+        plain.recall(asked[0], now=NOW)
         print(f"{episodes.count()} episodes, {len(live)} insights, {len(asked)} questions; resident {_resident_mb():.0f} MB")
-        plain, whole = Recall(source, live, at_hand), Recall(source, live, model)
+        if given.queries:
+            _steady(plain, given.queries)
+        model = Mixed()
+        whole = Recall(source, live, model)
         steps: dict[str, Callable[[int], object]] = {
             "recall, the question's vector at hand": lambda n: plain.recall(asked[n], now=NOW),
             "recall, embedding included": lambda n: whole.recall(asked[n], now=NOW),
@@ -117,9 +122,6 @@ def _run(folder: Path, given: argparse.Namespace) -> None:
             print(_row(name, _times(step, len(asked))), flush=True)
         matrix = np.random.default_rng(1).standard_normal((given.episodes + given.insights, DIMENSION), dtype=np.float32)
         print(_row(f"numpy, brute force over {len(matrix)} vectors", _times(partial(_nearest, matrix, vectors), len(asked))))
-        del matrix
-        if given.queries:
-            _steady(plain, given.queries)
 
 
 def questions(count: int) -> list[str]:
@@ -224,12 +226,12 @@ def _nearest(matrix: Vector, vectors: Sequence[Vector], n: int) -> list[int]:
 def _steady(recall: Recall, count: int) -> None:
     """Ask on and on; what is resident at each tenth."""
     asked = questions(1000)
-    told = []
+    told: list[str] = []
     for n in range(count):
         recall.recall(asked[n % len(asked)], now=NOW)
         if (n + 1) % max(1, count // 10) == 0:
             told.append(f"{_resident_mb():.0f}")
-            print(f"{n + 1} questions: resident {told[-1]} MB", flush=True)
+            print(f"after {n + 1} questions: resident {told[-1]} MB", flush=True)
 
 
 def _resident_mb() -> float:

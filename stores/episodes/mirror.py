@@ -26,6 +26,7 @@ import numpy.typing as npt
 from schemas.events import Status
 from stores.episodes.filters import EpisodeFilter
 from stores.episodes.segment import Segment
+from stores.heap import release
 
 Vector = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
@@ -265,6 +266,8 @@ class EpisodeMirror:
                 self._take(rows, row, np.ascontiguousarray(vector, dtype=np.float32))
                 partition = row["log_partition"]
                 ends[partition] = max(ends.get(partition, -1), row["log_offset"])
+        if not rows.ends:
+            release()  # a whole table came through the heap
         rows.ends = ends
 
     def _take(self, rows: _Rows, row: dict[str, Any], vector: Vector) -> None:
