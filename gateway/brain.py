@@ -10,12 +10,14 @@ from datetime import UTC, datetime
 from typing import cast
 
 from gateway.briefing import briefing
-from gateway.composition import Pipeline, layout, open_embedder, open_episodes, open_insights, open_log, open_pipeline
+from gateway.composition import Pipeline, layout, open_embedder, open_episodes, open_insights, open_log
 from gateway.llm.briefing import briefing_by_model
+from gateway.metrics.observe import watched_alone
+from gateway.metrics.recall_part import RecallPart
+from gateway.metrics.wiring import open_observed
 from gateway.organiser import organiser_beside
 from gateway.ranking import LearnedRanking
 from gateway.service import BrainService, PipelineState
-from gateway.tracing import traced
 from gateway.upkeep import upkeep_beside
 from gateway.writing import Log
 from schemas.errors import BrainError
@@ -94,12 +96,13 @@ def open_service(settings: Settings, *, pipeline: bool = True, clock: Callable[[
         BrainError: there is no brain and no pipeline to make one, or it was made with another model.
     """
     with ExitStack() as stack:
+        asked = RecallPart()
         state: Callable[[], PipelineState] = lambda: "elsewhere"  # noqa: E731
         embedder: Embedder | None = None
         log: Log | None = None
         if pipeline and not settings.on_kafka:
             try:
-                opened = stack.enter_context(open_pipeline(settings, stack.enter_context(traced(settings, None))))
+                opened = stack.enter_context(open_observed(settings, more=[asked]))
             except DriverBusy:
                 pass
             else:
@@ -113,15 +116,26 @@ def open_service(settings: Settings, *, pipeline: bool = True, clock: Callable[[
             embedder = cast(Embedder, stack.enter_context(open_embedder(settings)))
         insights = stack.enter_context(open_insights(settings))
         episodes = stack.enter_context(open_episodes(settings)) if layout(settings).episodes.is_dir() else None
+        ranking = LearnedRanking(insights, episodes)
+        asked.ranking = ranking.standing
+        if pipeline and state() == "elsewhere":
+            stack.enter_context(watched_alone(settings, [asked]))
         recall = Recall(
             EpisodeSource(episodes, mirrored=pipeline) if episodes else None,
             LiveInsights(insights, embedder) if pipeline else InsightSource(insights, embedder),
             embedder,
             regimes=Regimes(insights),
-            preference=LearnedRanking(insights, episodes),
+            preference=ranking,
         )
         service = BrainService(
-            log=log, insights=insights, episodes=episodes, recall=recall, embedder=embedder, clock=clock, pipeline=state
+            log=log,
+            insights=insights,
+            episodes=episodes,
+            recall=recall,
+            embedder=embedder,
+            clock=clock,
+            pipeline=state,
+            on_recall=asked.note,
         )
         if pipeline:
             stack.callback(_Housekeeping(service, HOUSEKEEPING_S).stop)

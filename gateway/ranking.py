@@ -51,6 +51,11 @@ class LearnedRanking:
         self._taught: _Taught | None = None
         self._state = RankerState(learn(()), 0, 0, 0, settings)
 
+    def standing(self) -> tuple[bool, int]:
+        """Whether it takes part in recall, and how many uses it has to learn from."""
+        state = self.state()
+        return state.learned.active, state.counted
+
     def state(self) -> RankerState:
         """The present state; learns first where more uses count than before."""
         with self._lock:

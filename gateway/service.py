@@ -34,6 +34,8 @@ from schemas.topics import OPERATIONS
 from stores.episodes import EpisodeFilter, EpisodeStore
 from stores.episodes import Hit as EpisodeHit
 from stores.recall.filters import RecallFilters
+from stores.recall.grading import Grade
+from stores.recall.memories import Kind
 from stores.recall.recall import EVERYTHING, Recall
 from stores.recall.result import RecallResult
 from stores.recall.sources import Embedder
@@ -47,6 +49,8 @@ _SPARE = 16
 """Directives have their own way out; a recall asks for so many more, that taking them out leaves enough."""
 
 PipelineState = Literal["here", "elsewhere", "stopped", "failed"]
+OnRecall = Callable[[Grade, Sequence[Kind], float], None]
+"""Told of each answer: its grade, the kinds of its memories, and the seconds that it took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +75,13 @@ class BrainService(Browsing, Protecting, Proposing, Operating, Forgetting):
         clock: Callable[[], datetime],
         monotonic: Callable[[], float] = time.monotonic,
         pipeline: Callable[[], PipelineState] = lambda: "elsewhere",
+        on_recall: OnRecall | None = None,
     ) -> None:
         super().__init__(log, insights, episodes, embedder, clock, monotonic)
         self._recall = recall
         self._age = Ageing(insights, episodes, monotonic)
         self._pipeline = pipeline
+        self._on_recall = on_recall
         self._schedule: BriefingSchedule | None = None
 
     @property
@@ -110,6 +116,7 @@ class BrainService(Browsing, Protecting, Proposing, Operating, Forgetting):
             BadRecall: a limit under 1, or a time without a zone.
         """
         caller.need(Tier.READ)
+        began = self._monotonic()
         moment = now or self._clock()
         tuning = self._tuning()
         count = tuning.limit(limit)
@@ -125,6 +132,8 @@ class BrainService(Browsing, Protecting, Proposing, Operating, Forgetting):
         asked = query.encode("utf-8", "replace").decode()
         recall_id = content_id("recall", caller.author, moment.isoformat(), asked, *(hit.id for hit in kept))
         self._handed.answer(recall_id, caller.author, [hit.id for hit in kept], [hit.why.score for hit in kept])
+        if self._on_recall is not None:
+            self._on_recall(result.grade, [hit.kind for hit in kept], self._monotonic() - began)
         return Recalled(recall_id, result)
 
     # --- insights

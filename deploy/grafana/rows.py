@@ -224,6 +224,30 @@ LEARNING = (
         ],
         unit="percentunit",
     ),
+    Panel(
+        "Notes", "What became of agents' notes, a minute: `new` ones are kept, others merged with what stood near.",
+        [(f"60 * sum by (event) (rate(defi_brain_notes_total{{@}}{_R}))", "{{event}}")],
+    ),
+    Panel(
+        "Questions", "Questions to the memory by the grade of the answer, a minute: `incorrect` means that nothing bore on it.",
+        [(f"60 * sum by (grade) (rate(defi_brain_recalls_total{{@}}{_R})) or vector(0)", "{{grade}}")],
+    ),
+    Panel(
+        "Memories handed out", "By kind, a minute.",
+        [(f"60 * sum by (kind) (rate(defi_brain_recalled_memories_total{{@}}{_R})) or vector(0)", "{{kind}}")],
+    ),
+    Panel(
+        "Recall's latency", "How long an answer takes, the question's embedding included.",
+        [
+            (f"histogram_quantile(0.5, sum by (le) (rate(defi_brain_recall_seconds_bucket{{@}}{_R}))) or vector(0)", "p50"),
+            (f"histogram_quantile(0.95, sum by (le) (rate(defi_brain_recall_seconds_bucket{{@}}{_R}))) or vector(0)", "p95"),
+        ],
+        unit="s",
+    ),
+    Panel(
+        "Ranker", "Whether the learned ranking takes part (1), and the uses that it may learn from.",
+        [("max(defi_brain_ranker_active{@}) or vector(0)", "takes part"), ("max(defi_brain_ranker_uses{@}) or vector(0)", "uses")],
+    ),
 )  # fmt: skip
 
 MARKET = (

@@ -153,6 +153,16 @@ CIRCUIT_CALLS = Metric(
     ("circuit", "outcome"),
 )
 
+NOTES = Metric(
+    "defi_brain_notes_total", "counter", "Notes that agents wrote, by what became of them: new, or merged with one that stood near.",
+    ("event",),
+)  # fmt: skip
+RECALLS = Metric("defi_brain_recalls_total", "counter", "Questions to the memory, by the grade of the answer.", ("grade",))
+RECALLED = Metric("defi_brain_recalled_memories_total", "counter", "Memories handed out, by kind.", ("kind",))
+RECALL_SECONDS = Metric("defi_brain_recall_seconds", "histogram", "How long an answer took.")
+RANKER_ACTIVE = Metric("defi_brain_ranker_active", "gauge", "1 while the learned ranking takes part in recall.")
+RANKER_USES = Metric("defi_brain_ranker_uses", "gauge", "Reported uses that the ranker may learn from.")
+
 INFO = Metric("defi_brain_info", "gauge", "Always 1; the labels say what is running.", ("version", "model", "sqlite"))
 SCRAPE_ERRORS = Metric(
     "defi_brain_scrape_errors_total", "counter", "Scrapes in which a part of the metrics could not be read.", ("part",)
@@ -164,12 +174,15 @@ METRICS: tuple[Metric, ...] = (
     LAST_COMMIT, STALLED, LAG, OFFSET, END_OFFSET, LAG_SECONDS, LAG_EVENT_TIME, REBALANCES, ASSIGNED, COMMIT_AGE,
     STORE_BYTES, WAL_BYTES, DISK_FREE, DISK_SIZE, EPISODES, EPISODE_FRAGMENTS, EPISODE_SEGMENTS, OUTBOX, EPOCH, INSIGHTS,
     OPERATIONS, REFUSED, ALARMS, REGIMES, REGIME_CHANGES, EMBEDDED,
-    PORTFOLIOS, DRAWDOWN, CIRCUIT, CIRCUIT_CALLS, INFO, SCRAPE_ERRORS, SCRAPE_SECONDS,
+    PORTFOLIOS, DRAWDOWN, CIRCUIT, CIRCUIT_CALLS, NOTES, RECALLS, RECALLED, RECALL_SECONDS, RANKER_ACTIVE, RANKER_USES, INFO, SCRAPE_ERRORS, SCRAPE_SECONDS,
 )  # fmt: skip
 """All of them, in the order of the exposition."""
 
 ON_KAFKA: tuple[Metric, ...] = (REBALANCES, ASSIGNED, COMMIT_AGE)
 """Those that only workers on Kafka export."""
+
+ON_SERVE: tuple[Metric, ...] = (RECALLS, RECALLED, RECALL_SECONDS, RANKER_ACTIVE, RANKER_USES)
+"""Those that only a process exports which answers questions: ``serve`` and ``mcp``."""
 
 RUNTIME: tuple[str, ...] = (
     "process_cpu_seconds_total", "process_resident_memory_bytes", "process_virtual_memory_bytes", "process_start_time_seconds",

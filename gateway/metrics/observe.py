@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Protocol
@@ -20,7 +21,10 @@ from gateway.metrics.health import Health, judge, look
 from gateway.metrics.log_part import LogPart, WatchedLog
 from gateway.metrics.meter import Meter
 from gateway.metrics.server import MetricsServer
+from schemas.errors import BrainError
 from schemas.settings import Settings
+
+LOGGER = logging.getLogger(__name__)
 
 
 class InfoPart:
@@ -106,3 +110,26 @@ def serve(observation: Observation, settings: Settings) -> Iterator[MetricsServe
         return
     with MetricsServer(observation.registry, observation.health, settings.metrics_port, settings.metrics_host) as server:
         yield server
+
+
+@contextmanager
+def watched_alone(settings: Settings, parts: Sequence[Part]) -> Iterator[MetricsServer | None]:
+    """The metrics port of a process that runs no stage: it answers questions, or it does not answer at all.
+
+    Where another process of the same settings has the port, this one goes without, and says so in its log.
+    """
+    if not settings.metrics_port:
+        yield None
+        return
+    with ExitStack() as stack:
+        server: MetricsServer | None = None
+        try:
+            opened = MetricsServer(make_registry(parts), _well, settings.metrics_port, settings.metrics_host)
+            server = stack.enter_context(opened)
+        except BrainError as error:
+            LOGGER.warning("no metrics of this process: %s", error)
+        yield server
+
+
+def _well() -> Health:
+    return Health(alive=True, ready=True, problems=(), stages={})

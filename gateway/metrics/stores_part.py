@@ -14,9 +14,11 @@ from schemas.insights import InsightStatus, OperationKind
 from stores.sqlite.census import BAND_NAMES, Census, take_census
 from stores.sqlite.connection import Connection, open_connection
 from workers.metrics import WATCHED
+from workers.notes import Event
 from workers.regimes.model import NAMES
 
 KINDS: tuple[str, ...] = get_args(OperationKind)
+EVENTS = tuple(event.value for event in Event)
 LEVELS = ("pair", "tool", "global")
 REGIME_NAMES: tuple[str, ...] = max(NAMES.values(), key=len)
 
@@ -80,6 +82,8 @@ def _learned(census: Census) -> Iterator[Sample]:
                 yield Sample(catalogue.INSIGHTS, labels, census.insights.get(labels, 0))
     for kind in dict.fromkeys((*KINDS, *census.operations)):
         yield Sample(catalogue.OPERATIONS, (kind,), census.operations.get(kind, 0))
+    for event in dict.fromkeys((*EVENTS, *census.notes)):
+        yield Sample(catalogue.NOTES, (event,), census.notes.get(event, 0))
     streams = ((level, metric) for level in LEVELS for metric in WATCHED)
     for stream in dict.fromkeys((*streams, *census.alarms)):
         yield Sample(catalogue.ALARMS, stream, census.alarms.get(stream, 0))

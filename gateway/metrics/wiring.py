@@ -24,9 +24,14 @@ STORES_KEEP_S = 5.0
 
 @contextmanager
 def open_observed(
-    settings: Settings, on_progress: Callable[[Progress], None] | None = None, breakers: Sequence[Breaker] = ()
+    settings: Settings,
+    on_progress: Callable[[Progress], None] | None = None,
+    breakers: Sequence[Breaker] = (),
+    more: Sequence[Part] = (),
 ) -> Iterator[Pipeline]:
-    """A pipeline with the metrics port that the settings ask for; without one it is ``open_pipeline``. ``breakers`` are shown, too.
+    """A pipeline with the metrics port that the settings ask for; without one it is ``open_pipeline``.
+
+    ``breakers`` and ``more`` are shown, too.
 
     Raises:
         BrainError: see ``open_pipeline``; or the port cannot be had.
@@ -43,13 +48,13 @@ def open_observed(
         portfolios = PortfoliosPart(layout(settings).insights)
         stack.callback(portfolios.close)
         parts = [Cached(part, STORES_KEEP_S) for part in (*_stores(settings, pipeline, insights), portfolios)]
-        observation = observe(pipeline, meter, settings, parts, breakers)
+        observation = observe(pipeline, meter, settings, [*parts, *more], breakers)
         stack.enter_context(serve(observation, settings))
         yield pipeline
 
 
 def observe(
-    pipeline: Pipeline, meter: Meter, settings: Settings, stores: list[Cached], breakers: Sequence[Breaker] = ()
+    pipeline: Pipeline, meter: Meter, settings: Settings, stores: Sequence[Part], breakers: Sequence[Breaker] = ()
 ) -> Observation:
     """The pipeline under observation."""
     parts: list[Part] = [

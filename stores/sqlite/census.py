@@ -21,12 +21,13 @@ _ALARMS = "SELECT level, metric, count(*) FROM signals WHERE json ->> '$.kind' =
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """``insights`` by category, status and band of confidence; applied ``operations`` by kind, ``refused`` ones in all; drift
-    ``alarms`` by level and metric; ``regimes`` of keys; ``outbox``, the announcements not yet marked as sent; the writer's
-    ``epoch``."""
+    """``insights`` by category, status and band of confidence; applied ``operations`` by kind, ``refused`` ones in all;
+    verdicts on ``notes`` by event; drift ``alarms`` by level and metric; ``regimes`` of keys; ``outbox``, the announcements not yet
+    marked as sent; the writer's ``epoch``."""
 
     insights: dict[tuple[str, str, str], int]
     operations: dict[str, int]
+    notes: dict[str, int]
     refused: int
     alarms: dict[tuple[str, str], int]
     regimes: Tally
@@ -40,6 +41,7 @@ def take_census(connection: Connection) -> Census:
         return Census(
             insights={(category, status, band): count for category, status, band, count in connection.execute(_INSIGHTS)},
             operations=dict(connection.execute("SELECT kind, count(*) FROM history GROUP BY kind")),
+            notes=dict(connection.execute("SELECT event, count(*) FROM verdicts GROUP BY event")),
             refused=int(connection.one("SELECT count(*) FROM refused")),
             alarms={(level, metric): count for level, metric, count in connection.execute(_ALARMS)},
             regimes=tally(connection),

@@ -33,7 +33,8 @@ def test_an_idle_brain_says_all_there_is_to_say(tmp_path: Path) -> None:
     with open_observed(settings):
         names = {sample.name for family in parse(get(settings, "/metrics")) for sample in family.samples}
         for metric in catalogue.METRICS:
-            assert (metric.series[0] in names) == (metric not in {*AFTER_WORK, *catalogue.ON_KAFKA}), metric.name
+            elsewhere = {*AFTER_WORK, *catalogue.ON_KAFKA, *catalogue.ON_SERVE}
+            assert (metric.series[0] in names) == (metric not in elsewhere), metric.name
         assert set(catalogue.RUNTIME) <= names
         health = json.loads(get(settings, "/readyz"))
         assert set(health["stages"]) == {"embed", "episodes", "signals", "distil", "levels", "breakers", "writer"}
