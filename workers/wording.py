@@ -181,9 +181,14 @@ def _aims(event: ToolExecution) -> list[str]:
     if mid is not None:
         fair = EXACT.multiply(whole(asked, event.token_in), mid)
         aims.append(f"{number(fair)} {event.token_out.label} at the mid of {number(mid)} before the trade")
+    elif event.in_usd is not None and event.out_usd is not None:
+        worth = EXACT.multiply(whole(asked, event.token_in), event.in_usd.value)
+        aims.append(f"{number(EXACT.divide(worth, event.out_usd.value))} {event.token_out.label} at the oracle price")
     if event.quote is not None:
         out = EXACT.scaleb(promised(event.quote, asked), -event.token_out.decimals)
-        aims.append(f"{number(out)} {event.token_out.label} as quoted")
+        least = event.quote.min_out_raw
+        bound = f", {number(whole(least, event.token_out))} at least" if least else ""
+        aims.append(f"{number(out)} {event.token_out.label} as quoted{bound}")
     return aims
 
 

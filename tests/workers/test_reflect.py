@@ -54,6 +54,17 @@ def test_a_swap_in_words() -> None:
     assert reflection.importance == 0.064
 
 
+def test_the_goal_is_the_oracles_where_nothing_else_says_one() -> None:
+    value = {"ts": "2025-01-01T12:00:00Z", "source": "oracle"}
+    event = accepted(
+        mid_before=None, quote=None, pool_state=None, in_usd={"value": "3000"} | value, out_usd={"value": "1.0"} | value
+    )
+    text = reflect(event).text
+    asked = event.amount_in_raw / 10**18
+    assert f"Goal: {asked * 3000:g} USDC at the oracle price; realised " in text
+    assert "shortfall against the oracle price" in text
+
+
 def test_a_failure_in_words() -> None:
     event = accepted(
         status="reverted", gas_used=90_000, gas_price_wei="1000000000", amount_in_raw=None, amount_out_raw=None, mid_before="3000",
@@ -63,7 +74,10 @@ def test_a_failure_in_words() -> None:
     reflection = reflect(event)
     assert reflection.text.startswith("[simulated] swap WETH/USDC")
     assert "Was to give 2 WETH" in reflection.text
-    assert "Goal: 6000 USDC at the mid of 3000 before the trade and 5990 USDC as quoted; it got nothing." in reflection.text
+    assert (
+        "Goal: 6000 USDC at the mid of 3000 before the trade and 5990 USDC as quoted, 5960.05 at least; it got nothing."
+        in reflection.text
+    )
     assert "Error class slippage: \"execution reverted: Too little received 'now'\"." in reflection.text
     assert "reverted, error slippage" in reflection.sentence
     assert reflection.features["tolerance_bps"] == 50.0

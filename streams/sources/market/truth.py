@@ -32,6 +32,7 @@ from streams.sources.market.plan import (
 )
 from workers.errors import error_class
 
+ClaimLevel = Literal["pair", "tool", "global"]
 COST = ("cost_bps", "impact_bps", "shortfall_bps")
 GAS = ("gas_gwei", "gas_native", "gas_usd")
 LESSON_RATE = 0.05
@@ -63,7 +64,7 @@ class Effect(Part):
     """
 
     id: str
-    level: Literal["pair", "tool", "global"] = "pair"
+    level: ClaimLevel = "pair"
     key: str
     metrics: tuple[Name, ...]
     carriers: tuple[Carrier, ...]
@@ -213,28 +214,21 @@ def _drawn_above(book: Book) -> Iterator[Effect]:
         yield _by_priority(key_of(book), name)
 
 
-def _by_mempool(key: str, name: str, level: Literal["pair", "tool"] = "pair") -> Effect:
-    return Effect(
-        id=f"{name}:mempool-moves-cost",
-        level=level,
-        key=key,
-        metrics=COST,
-        carriers=(Carrier(feature="mempool", levels=MEMPOOL_BPS),),
-        from_ts=START,
-        strength=_levels_strength(MEMPOOL_BPS, "bps"),
-    )
+def _by_mempool(key: str, name: str, level: ClaimLevel = "pair") -> Effect:
+    return _of_levels(key, f"{name}:mempool-moves-cost", level, "mempool", COST, MEMPOOL_BPS, "bps")
 
 
-def _by_priority(key: str, name: str, level: Literal["pair", "tool", "global"] = "pair") -> Effect:
-    return Effect(
-        id=f"{name}:priority-moves-gas",
-        level=level,
-        key=key,
-        metrics=GAS,
-        carriers=(Carrier(feature="priority", levels=PRIORITY_GAS),),
-        from_ts=START,
-        strength=_levels_strength(PRIORITY_GAS, "times the level"),
-    )
+def _by_priority(key: str, name: str, level: ClaimLevel = "pair") -> Effect:
+    return _of_levels(key, f"{name}:priority-moves-gas", level, "priority", GAS, PRIORITY_GAS, "times the level")
+
+
+def _of_levels(
+    key: str, name: str, level: ClaimLevel, feature: str, metrics: tuple[str, ...], levels: dict[str, float], unit: str
+) -> Effect:
+    """An effect of a category, there all the time."""
+    carriers = (Carrier(feature=feature, levels=levels),)
+    strength = _levels_strength(levels, unit)
+    return Effect(id=name, level=level, key=key, metrics=metrics, carriers=carriers, from_ts=START, strength=strength)
 
 
 def _above(desk: tuple[Book, ...], *, drawn: bool) -> Iterator[Effect]:
@@ -296,17 +290,9 @@ def _lessons(desk: tuple[Book, ...], *, above: bool) -> Iterator[Effect]:
             yield _lesson("global", "*-simulated", kind, f"in {tools} tools")
 
 
-def _lesson(level: Literal["pair", "tool", "global"], key: str, kind: str, strength: str) -> Effect:
-    carrier = Carrier(feature=ERROR_KIND, levels={kind: 1.0, "any other": 0.0})
-    return Effect(
-        id=f"{key}:fails-with-{kind}",
-        level=level,
-        key=key,
-        metrics=("failed",),
-        carriers=(carrier,),
-        from_ts=START,
-        strength=strength,
-    )
+def _lesson(level: ClaimLevel, key: str, kind: str, strength: str) -> Effect:
+    found = _of_levels(key, f"{key}:fails-with-{kind}", level, ERROR_KIND, ("failed",), {kind: 1.0, "any other": 0.0}, "")
+    return found.model_copy(update={"strength": strength})
 
 
 def _halves(
