@@ -56,7 +56,7 @@ class DownvoteInsight(_Operation):
 class EditInsight(_Operation):
     """The same rule with a shifted threshold or a materially different effect: new words, same confidence.
 
-    Words without evidence of their own name the digest of the evidence that they are about (``of_evidence``), and apply to no other.
+    Words without evidence of their own name the digest of the evidence they are about (``of_evidence``), and apply to no other.
     """
 
     kind: Literal["EDIT"] = "EDIT"

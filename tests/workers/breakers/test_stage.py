@@ -119,7 +119,15 @@ def _ids(emissions: object) -> list[tuple[str, bytes]]:
     return [(one.message_id, one.message.to_wire()) for one in emissions if isinstance(one, Emission)]
 
 
-@pytest.mark.parametrize("state", [b"", b"{}", b'{"format":1,"limits":[1,2,3,0],"books":[]}', b'{"format":1,"limits":[300,700,1300,100],"books":[["a",{}]]}'])  # fmt: skip
+NOT_OURS = [
+    b"",
+    b"{}",
+    b'{"format":1,"limits":[1,2,3,0],"books":[]}',
+    b'{"format":1,"limits":[300,700,1300,100],"books":[["a",{}]]}',
+]
+
+
+@pytest.mark.parametrize("state", NOT_OURS)
 def test_a_state_that_is_not_ours_is_refused(state: bytes) -> None:
     with pytest.raises(ValueError, match="not a snapshot of the breakers stage"):
         BreakersStage(LIMITS, 0).restore(state)
