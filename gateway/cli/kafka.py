@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import click
@@ -74,16 +75,34 @@ def worker(arguments: dict[str, str | None], roles: tuple[str, ...], as_json: bo
 
 
 def run_and_tell(settings: Settings, roles: Sequence[str], as_json: bool) -> None:
-    """Run workers until interrupted, and say what they did."""
+    """Run workers until interrupted, and say what they did. Beside the writer its store is kept tidy and linked."""
     from gateway.kafka import run_workers
 
     live = Live()
     settle_for_stores()
     click.echo(f"{', '.join(roles)} on {settings.broker}; Ctrl-C stops", err=True)
-    run_workers(settings, roles, live.take)
+    with _beside_the_writer(settings) if "writer" in roles else nullcontext():
+        run_workers(settings, roles, live.take)
     live.clear()
     if as_json:
         print_json(live.summary())
+
+
+@contextmanager
+def _beside_the_writer(settings: Settings) -> Iterator[None]:
+    """What looks at the writer's store now and then and publishes operations: retention and dedup, keywords and links."""
+    from gateway.composition import open_embedder
+    from gateway.organiser import organiser_beside
+    from gateway.upkeep import upkeep_beside
+    from streams.kafka.log import KafkaLog
+
+    with (
+        KafkaLog(settings) as log,
+        open_embedder(settings) as embedder,
+        upkeep_beside(settings, log, embedder),
+        organiser_beside(settings, log),
+    ):
+        yield
 
 
 @click.command()
