@@ -10,6 +10,11 @@ MEASUREMENTS = (
     ("bench.kills",),
     ("bench.planted", "--seeds", "1-3"),
     ("bench.planted", "--seeds", "1-3", "--null"),
+    ("bench.loop", "--seeds", "1-4"),
+    ("bench.regimes", "--runs", "4"),
+    ("bench.dedup",),
+    ("bench.learned",),
+    ("bench.metrics",),
 )
 
 
