@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from bench import desk, hotpot
+from schemas.episodes import Episode
 from stores.embedding.cache import CachedEmbedder
 from stores.embedding.onnx import open_model
 from stores.recall.bm25 import Bm25
@@ -154,6 +155,38 @@ class Desk:
         return {**means, "mean": float(np.mean(list(means.values())))}
 
 
+def previous_table(embedder: CachedEmbedder, count: int = 1_500) -> list[str]:
+    """Precision at five where what is embedded, indexed or both has the previous episode of the same key before it, as the previous
+    turn helps in conversations."""
+    episodes = desk.episodes(11, count)
+    memories = {one.id: of_episode(one) for one in episodes}
+    asked = desk.questions(episodes, 11)
+    last: dict[str, Episode] = {}
+    before: dict[str, str] = {}
+    for one in episodes:
+        before[one.id] = f"{last[one.key].sentence}. " if one.key in last else ""
+        last[one.key] = one
+    plain = {one.id: one.sentence for one in episodes}
+    words = {one.id: f"{one.sentence}. {one.reflection}" for one in episodes}
+    rows = ["| the previous episode is | precision at 5 |", "|---|---|"]
+    for name, embeds, indexes in (
+        ("left out", False, False),
+        ("embedded", True, False),
+        ("indexed", False, True),
+        ("both", True, True),
+    ):
+        texts = {one: (before[one] if indexes else "") + text for one, text in words.items()}
+        said = {one: (before[one] if embeds else "") + text for one, text in plain.items()}
+        legs = Legs(embedder, texts, said)
+        shares: dict[str, list[float]] = {}
+        for question in asked:
+            best = walked(question.text, recipes()[DEFAULT_RECIPE](legs.sources(question.text)), memories)[:5]
+            shares.setdefault(question.kind, []).append(len(question.relevant & set(best)) / min(5, len(question.relevant)))
+        rows.append(f"| {name} | {np.mean([np.mean(found) for found in shares.values()]):.3f} |")
+        print(rows[-1], flush=True)
+    return rows
+
+
 def walked(text: str, scores: Mapping[str, float], memories: Mapping[str, Memory]) -> Ranking:
     """The order after a walk over the candidates' links."""
     candidates = [memories[key] for key in scores]
@@ -214,8 +247,14 @@ def main() -> None:
     """Print every table; write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="put the tables into docs/recall.md")
+    parser.add_argument("--previous", action="store_true", help="only what the previous episode as context is worth")
     arguments = parser.parse_args()
     embedder = open_embedder()
+    if arguments.previous:
+        found = previous_table(embedder)
+        if arguments.write:
+            write("previous", found)
+        return
     tables = {"hotpotqa": hotpot_table(embedder), "desk": desk_table(embedder)}
     if arguments.write:
         for name, rows in tables.items():
