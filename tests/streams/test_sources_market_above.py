@@ -16,7 +16,7 @@ from streams.sources.market.truth import BRIDGE_KEY
 from workers.errors import error_kind
 from workers.reflect import reflect
 
-SEED, EVENTS = 7, 4000
+SEED, EVENTS = 7, 3000
 TRUTH = truth_of(SEED, EVENTS, above=True)
 SWAP, ALL = "swap:*-simulated:*", "*-simulated"
 

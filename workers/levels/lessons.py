@@ -4,10 +4,10 @@
 - **meso**, about a tool: of its failures one kind is the most frequent, with the numbers of all kinds (an error taxonomy);
 - **macro**, about everything: a kind of error occurs at a rate over the floor in at least two tools.
 
-Each is a claim that can be wrong, ``error_kind == …``, with the same life as any other. It is added when the newer half of what was
-counted says so: an exact binomial test against the floor (against one half, for the more frequent of two kinds), widened for
-failures that come in bursts, at the α that this look may spend. There is nothing to explore: no condition is searched for, and
-kinds are corrected for with Bonferroni. Then only windows that no verdict has used yet are asked:
+Each is a claim that can be wrong, ``error_kind == …``, with the same life as any other. It is added when the counts say so: an
+exact binomial test, of the newer half against the floor or of all failures for the more frequent of two kinds against one half,
+widened for failures that come in bursts, at the α that this look may spend. There is nothing to explore: no condition is searched
+for, and kinds are corrected for with Bonferroni. Then only windows that no verdict has used yet are asked:
 
 =====================================================  ========
 the interval of the fresh rate (share)                 verdict
@@ -41,8 +41,8 @@ ERROR_KIND = "error_kind"
 """The feature that a lesson's condition is on. It is known afterwards only, so nothing else is ever conditioned on it."""
 LEAST_FAILURES = 6
 """Fewest failures of a kind for a lesson about it; each further look waits for half as many new ones as there were."""
-LEAST_SHARED = 8
-"""Fewest failures in the newer half for a taxonomy; half as many for a vote."""
+LEAST_SHARED = 12
+"""Fewest failures for a taxonomy; half as many for a vote."""
 FAR_OFF = 1.5
 """How many times another a rate must be to be worth an EDIT; a share must have moved by ``SHARE_OFF``."""
 SHARE_OFF = 0.2
@@ -146,7 +146,7 @@ class Teacher:
         claim = Claim(level=self.level, key=self.key, metric="failed", conditions=(condition,), direction="higher")
         lesson = Lesson(claim, reading.evidence, _end(series), FIRST_LOOK)
         self.lessons.append(lesson)
-        return Taught("ADD", lesson, reading.evidence, "the newer half of what was counted says so")
+        return Taught("ADD", lesson, reading.evidence, "the counts say so")
 
     def _judge(self, i: int, lesson: Lesson, series: Series) -> Taught | None:
         fresh = {key: [one for one in tallies if one.start_ms >= lesson.used_ms] for key, tallies in series.items()}
@@ -216,28 +216,31 @@ def _rate(kind: str, series: Sequence[Tally], alpha: float | None, spread: Sprea
 
 
 def _share(kind: str, series: Series, alpha: float | None) -> _Reading | None:
-    """The share of a tool's failures that are of a kind, and whether it leads."""
-    whole = merged(one for tallies in series.values() for one in tallies)
-    older, newer = halves([one for one in whole if one.failures]) if alpha is not None else ([], whole)
-    kinds: dict[str, int] = {}
-    for one in newer:
-        for name, count in one.kinds.items():
-            kinds[name] = kinds.get(name, 0) + count
-    k, n = kinds.get(kind, 0), sum(kinds.values())
-    if n < (LEAST_SHARED if alpha is None else LEAST_SHARED // 2):
+    """The share of a tool's failures that are of a kind, and whether it leads: over all of them, and in the newer half too."""
+    whole = [one for one in merged(one for tallies in series.values() for one in tallies) if one.failures]
+    older, newer = halves(whole) if alpha is not None else ([], whole)
+    kinds, late = _by_kind(whole), _by_kind(newer)
+    n = sum(late.values())
+    if sum(kinds.values()) < (LEAST_SHARED if alpha is not None else LEAST_SHARED // 2) or not n:
         return None
-    second = max((count for name, count in kinds.items() if name != kind), default=0)
-    wide = dispersion([one.of(kind) for one in newer], [one.failures for one in newer])
-    p = Dependence(wide, max(1.0, len(newer) - 1.0)).deflate(binomial_tail(k, k + second, 0.5)) if k else 1.0
+    k, second = kinds.get(kind, 0), max((count for name, count in kinds.items() if name != kind), default=0)
+    wide = dispersion([one.of(kind) for one in whole], [one.failures for one in whole])
+    p = Dependence(wide, max(1.0, len(whole) - 1.0)).deflate(binomial_tail(k, k + second, 0.5)) if k else 1.0
     before = sum(one.failures for one in older)
     outside = sum(one.of(kind) for one in older) / before if before else 0.0
-    spread = _spread(kind, series)
-    evidence = _evidence(kind, whole, (k, n, before), outside, wide, p, spread, all_kinds=True)
+    evidence = _evidence(kind, whole, (late.get(kind, 0), n, before), outside, wide, p, _spread(kind, series), all_kinds=True)
+    if alpha is not None:
+        return _Reading(evidence, p <= alpha and late.get(kind, 0) == max(late.values()), False)
     low, high = wilson(k / wide, (k + second) / wide) if k + second else (0.0, 1.0)
-    if alpha is None:
-        return _Reading(evidence, low > 0.5, high < 0.5)
-    led = not before or all(sum(one.of(kind) for one in older) >= sum(one.of(name) for one in older) for name in kinds)
-    return _Reading(evidence, p <= alpha and led, False)
+    return _Reading(evidence, low > 0.5, high < 0.5)
+
+
+def _by_kind(series: Sequence[Tally]) -> dict[str, int]:
+    """Failures by kind."""
+    total: Counter[str] = Counter()
+    for one in series:
+        total.update(one.kinds)
+    return dict(sorted(total.items()))
 
 
 def _in_tools(kind: str, series: Series, alpha: float | None) -> _Reading | None:
@@ -280,10 +283,6 @@ def _evidence(
     """``counts``: failures of the kind, of how many, and how many came before."""
     k, n, before = counts
     low, high = wilson(k / wide, n / wide)
-    total: dict[str, int] = {}
-    for one in series:
-        for name, count in one.kinds.items():
-            total[name] = total.get(name, 0) + count
     ids = [identity for one in series for identity in one.ids.get(kind, ())]
     return Evidence(
         kind="rate",
@@ -301,7 +300,7 @@ def _evidence(
         last_ts=datetime.fromtimestamp((series[-1].end_ms - 1) / 1000, UTC),
         episode_ids=tuple(dict.fromkeys(ids[-20:])),
         spread=spread,
-        kinds=dict(sorted(total.items())) if all_kinds else None,
+        kinds=_by_kind(series) if all_kinds else None,
     )
 
 
