@@ -114,7 +114,8 @@ class Asker:
 
     def question(self, purpose: Purpose, prompt: Prompt, schema: dict[str, Any], **values: str) -> Ask:
         """What would be asked."""
-        return Ask(prompt.system, prompt.filled(**values), schema, purpose, self._max_tokens)
+        system, user = prompt.filled(**values)
+        return Ask(system, user, schema, purpose, self._max_tokens)
 
     def _answer(self, ask: Ask, now: datetime) -> Answer:
         wanted = estimated_tokens(ask.text) + ask.max_tokens

@@ -1,4 +1,7 @@
-"""Prompts as versioned files: ``prompts/NAME.vN.txt``, a system part and a user part with ``$places``.
+"""Prompts as versioned files: ``prompts/NAME.vN.txt``, a system part and a user part, both with ``$places``.
+
+Places of the system part are filled with words of ours only (``$direction``, ``$advice``); what others wrote belongs into the
+user part.
 
 What a model said is recorded with its prompt's name and hash, so a published file is never edited: a change is a new version.
 """
@@ -19,12 +22,12 @@ class Prompt:
 
     name: str
     sha256: str
-    system: str
+    system: Template
     user: Template
 
-    def filled(self, **values: str) -> str:
-        """The user part with its places filled. Raises KeyError for one that is not."""
-        return self.user.substitute(values)
+    def filled(self, **values: str) -> tuple[str, str]:
+        """Both parts with their places filled. Raises KeyError for one that is not."""
+        return self.system.substitute(values), self.user.substitute(values)
 
 
 def load_prompt(name: str) -> Prompt:
@@ -37,4 +40,4 @@ def load_prompt(name: str) -> Prompt:
     system, cut, user = text.partition(_CUT)
     if not cut:
         raise ValueError(f"prompt {name} has no user part")
-    return Prompt(name, hashlib.sha256(text.encode()).hexdigest(), system.strip(), Template(user.strip()))
+    return Prompt(name, hashlib.sha256(text.encode()).hexdigest(), Template(system.strip()), Template(user.strip()))
