@@ -27,8 +27,10 @@ from stores.recall.recall import Recall
 from stores.recall.regimes import Regimes
 from stores.recall.sources import Embedder
 from stores.recall.stored import EpisodeSource, InsightSource
+from stores.recall.tuning import RecallTuning
 from streams.kafka.log import KafkaLog
 from streams.log import DriverBusy
+from workers.ranker import RankerSettings
 
 LOGGER = logging.getLogger(__name__)
 HOUSEKEEPING_S = 30.0
@@ -85,6 +87,33 @@ class _Housekeeping:
         self._thread.join()
 
 
+def recall_tuning(settings: Settings) -> RecallTuning:
+    """Recall as the settings want it, before what operators changed.
+
+    Raises:
+        BadRecall: the limits are out of order.
+    """
+    return RecallTuning(
+        min_score=settings.recall_min_score,
+        max_results=settings.recall_max_results,
+        default_limit=settings.recall_default_limit,
+        boost_recent=settings.recall_boost_recent,
+        boost_halflife=settings.recall_boost_halflife,
+        boost_weight=settings.recall_boost_weight,
+    )
+
+
+def ranker_settings(settings: Settings) -> RankerSettings:
+    """The ranker as the settings want it."""
+    return RankerSettings(
+        train_every=settings.ranker_train_every,
+        rate=settings.ranker_rate,
+        blend=settings.ranker_blend,
+        min_samples=settings.ranker_min_samples,
+        window_days=settings.ranker_window_days,
+    )
+
+
 @contextmanager
 def open_service(settings: Settings, *, pipeline: bool = True, clock: Callable[[], datetime] = utc_now) -> Iterator[BrainService]:
     """The service over the settings' data folder, which is made if need be.
@@ -116,7 +145,7 @@ def open_service(settings: Settings, *, pipeline: bool = True, clock: Callable[[
             embedder = cast(Embedder, stack.enter_context(open_embedder(settings)))
         insights = stack.enter_context(open_insights(settings))
         episodes = stack.enter_context(open_episodes(settings)) if layout(settings).episodes.is_dir() else None
-        ranking = LearnedRanking(insights, episodes)
+        ranking = LearnedRanking(insights, episodes, ranker_settings(settings))
         asked.ranking = ranking.standing
         if pipeline and state() == "elsewhere":
             stack.enter_context(watched_alone(settings, [asked]))
@@ -124,6 +153,7 @@ def open_service(settings: Settings, *, pipeline: bool = True, clock: Callable[[
             EpisodeSource(episodes, mirrored=pipeline) if episodes else None,
             LiveInsights(insights, embedder) if pipeline else InsightSource(insights, embedder),
             embedder,
+            recall_tuning(settings),
             regimes=Regimes(insights),
             preference=ranking,
         )

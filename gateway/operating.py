@@ -173,7 +173,8 @@ class Operating(Writing):
     def ranker(self, caller: Caller) -> RankerState:
         """What the ranker learned, and whether it takes part in recall."""
         caller.need(Tier.READ)
-        return LearnedRanking(self._insights, self._episodes).state()
+        known = self._recall.preference
+        return (known if isinstance(known, LearnedRanking) else LearnedRanking(self._insights, self._episodes)).state()
 
     def most_used(self, caller: Caller, since: datetime, limit: int = 10) -> list[tuple[str, int]]:
         """The memories used most often since a moment, and how often."""

@@ -51,6 +51,19 @@ class Settings(BaseSettings):
     briefing_first_s: float = Field(8.0, ge=0, description="seconds from the start to the first briefing")
     briefing_every_s: float = Field(3600.0, ge=1, description="seconds from one briefing to the next")
 
+    # Recall, where `recall-tune set` has changed nothing; and learned ranking.
+    recall_min_score: float = Field(0.0, ge=-1, le=1, description="cosine under which nothing is recalled")
+    recall_max_results: int = Field(20, ge=1, le=50, description="most memories in one answer")
+    recall_default_limit: int = Field(5, ge=1, le=50, description="memories in an answer that does not say how many")
+    recall_boost_recent: bool = Field(True, description="whether what is recent is preferred")
+    recall_boost_halflife: float = Field(30.0, gt=0, le=36_500, description="days after which half of that is left")
+    recall_boost_weight: float = Field(0.15, ge=0, le=1, description="most that recency adds to a score of 0 … 1")
+    ranker_train_every: int = Field(50, ge=1, description="uses of the memory between two trainings of the ranker")
+    ranker_rate: float = Field(0.05, gt=0, le=1, description="the ranker's rate of learning")
+    ranker_blend: float = Field(0.35, ge=0, le=1, description="share of a score that the ranker decides")
+    ranker_min_samples: int = Field(10, ge=1, description="fewest uses that the ranker learns from")
+    ranker_window_days: int = Field(30, ge=1, description="days of uses that the ranker learns from")
+
     breaker_warn_bps: int = Field(300, ge=1, le=10_000, description="drawdown from its mark that warns, in basis points")
     breaker_halt_bps: int = Field(700, ge=1, le=10_000, description="drawdown that halts new positions, in basis points")
     breaker_stop_bps: int = Field(1300, ge=1, le=10_000, description="drawdown that stops everything, in basis points")

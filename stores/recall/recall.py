@@ -66,7 +66,7 @@ class Recall:
         self._sources = tuple(source for source in (episodes, insights) if source is not None)
         self._embedder = embedder
         self.tuning = tuning or RecallTuning()
-        self._preference = preference
+        self.preference = preference
         self._regimes = regimes
         self._ties = insights if isinstance(insights, Ties) else None
 
@@ -123,7 +123,7 @@ class Recall:
     def _preferred(self, hits: list[RecallHit], count: int, now: datetime) -> list[RecallHit]:
         """The best few in the order that experience gives them; those after them stay after them."""
         best, rest = hits[: max(2 * count, count + _RERANKED)], hits[max(2 * count, count + _RERANKED) :]
-        found = self._preference.prefer([(hit.memory, hit.score) for hit in best], now) if self._preference and best else None
+        found = self.preference.prefer([(hit.memory, hit.score) for hit in best], now) if self.preference and best else None
         if found is None:
             return hits
         told = [replace(hit, score=found[hit.id].score, why=replace(hit.why, learned=found[hit.id])) for hit in best]

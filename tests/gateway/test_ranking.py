@@ -8,8 +8,10 @@ from random import Random
 
 import pytest
 
+from gateway.brain import ranker_settings, recall_tuning
 from gateway.ranking import LearnedRanking, RankerState
 from schemas.operations import TeachRanker
+from schemas.settings import Settings
 from schemas.usage import MemoryUsed
 from stores.recall.live import LiveInsights
 from stores.recall.recall import Recall
@@ -18,6 +20,7 @@ from stores.sqlite import WritableInsightStore
 from streams.stages.writer import InsightWriter
 from tests.support.gateway import WordEmbedder
 from tests.support.sqlite import add, at, op, operations, uses
+from workers.ranker import RankerSettings
 
 NOW = at(200)
 OPEN = RecallTuning(grading=False, boost_recent=False, graph=False)
@@ -129,3 +132,11 @@ def test_it_notices_new_uses_without_being_told(tmp_path: Path) -> None:
         rng = Random(4)
         InsightWriter(store, WordEmbedder()).handle(uses(*(used(n, rng) for n in range(50))))
         assert ranking.state().learned.uses == 50
+
+
+def test_settings_reach_recall_and_the_ranker() -> None:
+    settings = Settings(recall_min_score=0.25, recall_default_limit=7, ranker_blend=0.5, ranker_train_every=20)
+    assert recall_tuning(settings) == RecallTuning(min_score=0.25, default_limit=7)
+    assert ranker_settings(settings) == RankerSettings(blend=0.5, train_every=20)
+    assert recall_tuning(Settings()) == RecallTuning()
+    assert ranker_settings(Settings()) == RankerSettings()
