@@ -39,7 +39,7 @@ from workers.proposals.claims import MOST, Proposed, added, read_proposal, round
 from workers.proposals.judging import judged_again
 from workers.proposals.summary import askable, feature_kinds, summary
 from workers.proposals.words import Refused, refuse_lesson, refuse_words
-from workers.wording import quoted
+from workers.wording import SIMULATED, quoted
 
 AUTHOR = "model:"
 LESSON = " Lesson: "
@@ -214,14 +214,9 @@ class Proposer:
             text = asked.plain.get("text")
             refused = _refuse(purpose, text, insight)
             if refused is None and not any(mine.insight_id == insight.id for mine in done.operations):
-                told = (
-                    f"{text}{LESSON}{lesson}"
-                    if purpose == "words" and lesson
-                    else text
-                    if purpose == "words"
-                    else f"{sentence}{LESSON}{text}"
-                )
-                operations.append(_edit(insight, evidence, str(told), asked))
+                told = _headed(insight, text) if purpose == "words" else sentence
+                tail = lesson if purpose == "words" else text
+                operations.append(_edit(insight, evidence, f"{told}{LESSON}{tail}" if tail else told, asked))
             judgement = Judgement(
                 proposal=_short(text),
                 accepted=bool(operations),
@@ -271,6 +266,12 @@ def _refuse(purpose: str, text: Any, insight: Insight) -> Refused | None:
         return Refused("reads_like_an_instruction")
     test = refuse_words if purpose == "words" else refuse_lesson
     return test(text, insight.claim, insight.evidence, insight.label)
+
+
+def _headed(insight: Insight, text: str) -> str:
+    """Words under the head that every sentence has: whether it was simulated, and of what it speaks."""
+    named = text if insight.label.lower() in text.lower() else f"{insight.label}: {text}"
+    return f"{SIMULATED} {named}" if insight.simulated else named
 
 
 def _edit(insight: Insight, evidence: Evidence, text: str, asked: Asked) -> EditInsight:

@@ -93,7 +93,7 @@ def test_words_and_a_lesson_are_taken_where_the_evidence_bears_them_out(brain: B
     assert [one.reason for one in done.judgements] == ["said", "edited_in_this_round"]
     brain.round(NONE, LESSON_TEXT, key=brain.key)
     (after,) = brain.held()
-    assert after.text == json.loads(WORDS)["text"]
+    assert after.text == f"market: {json.loads(WORDS)['text']}"
     assert (after.evidence, after.claim, after.confidence, after.edits) == (before.evidence, before.claim, before.confidence, 1)
     assert [entry.author for entry in brain.insights.history(after.id)] == ["model:recorded"] * 2
 
@@ -109,6 +109,18 @@ def test_words_that_the_evidence_does_not_bear_out_change_nothing(brain: Brain) 
     assert [one.reason for one in done.judgements] == ["number_not_in_evidence", "reads_like_an_instruction"]
     assert not done.operations
     assert brain.held() == [before]
+
+
+def test_a_lesson_stands_behind_the_sentence_and_new_words_keep_it(brain: Brain) -> None:
+    brain.round(claims(claim()))
+    (before,) = brain.held()
+    brain.round(NONE, ModelUnavailable("busy"), ModelUnavailable("busy"), ModelUnavailable("busy"), LESSON_TEXT, key=brain.key)
+    (taught,) = brain.held()
+    lesson = json.loads(LESSON_TEXT)["text"]
+    assert taught.text == f"{before.text}{LESSON}{lesson}"
+    brain.round(NONE, WORDS, key=brain.key)
+    (after,) = brain.held()
+    assert after.text == f"market: {json.loads(WORDS)['text']}{LESSON}{lesson}"
 
 
 def test_nothing_is_asked_twice_and_each_look_at_a_key_spends_less(brain: Brain) -> None:
@@ -176,7 +188,7 @@ def test_a_rebuild_calls_nobody_and_comes_to_the_same(brain: Brain, tmp_path: Pa
     brain.round(claims(claim()), ModelUnavailable("gone"))
     brain.round(NONE, WORDS, ModelUnavailable("gone"), key=brain.key)
     (insight,) = brain.held()
-    assert insight.text == json.loads(WORDS)["text"]
+    assert insight.text == f"market: {json.loads(WORDS)['text']}"
     assert LESSON not in insight.text
     before = fingerprint(brain.episodes, brain.insights)
     with open_sinks(Layout(tmp_path / "again"), WordEmbedder()) as sinks:
