@@ -11,6 +11,7 @@ from gateway.metrics.cluster import ClusterWatch
 from gateway.metrics.collector import Cached, Part
 from gateway.metrics.meter import Meter
 from gateway.metrics.observe import InfoPart, Observation, serve
+from gateway.metrics.protection_part import PortfoliosPart
 from gateway.metrics.stores_part import EmbedderPart, EpisodesPart, FilesPart, InsightsPart
 from gateway.metrics.wiring import STORES_KEEP_S
 from schemas.settings import Settings
@@ -67,7 +68,9 @@ def _stores(settings: Settings, stages: Sequence[Reads], episodes: WritableEpiso
         files["insights"] = where.insights
         insights = InsightsPart(where.insights)
         stack.callback(insights.close)
-        parts.append(insights)
+        portfolios = PortfoliosPart(where.insights)
+        stack.callback(portfolios.close)
+        parts += [insights, portfolios]
     if "embed" in names:
         files["vectors"] = where.vectors
     if episodes is not None:
