@@ -19,16 +19,16 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
-from schemas.episodes import Episode
+from schemas.episodes import Episode, Forgotten, tombstone
 from stores.episodes import WritableEpisodeStore
 from stores.episodes.engine import lean_import
-from tests.support.episodes import INFO, At, episode
+from tests.support.episodes import INFO, START, At, episode
 
 BATCH = 7
 
 
 def log(count: int = 150, seed: int = 11) -> list[tuple[At, Episode]]:
-    """Episodes, a third of them pending first; some retracted, some sent twice."""
+    """Episodes, a third of them pending first; some retracted, some sent twice, two forgotten."""
     draw = random.Random(seed)
     versions = [episode(n) for n in range(count)]
     for n in range(count):
@@ -39,6 +39,9 @@ def log(count: int = 150, seed: int = 11) -> list[tuple[At, Episode]]:
             versions.insert(draw.randint(at + 2, len(versions)), episode(n, "gone", removed=True))
         if n % 7 == 0:
             versions.insert(draw.randint(at + 1, len(versions)), episode(n))
+    for n in (10, 140):
+        gone = tombstone(episode(n), Forgotten(by="operator", reason="asked to", ts=START))
+        versions.insert(versions.index(episode(n)) + 9, gone)
     return [(At(offset), one) for offset, one in enumerate(versions)]
 
 
