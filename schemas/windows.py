@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, FiniteFloat, model_validator
@@ -54,6 +55,11 @@ class WindowClosed(Contract):
     failures: dict[Name, Count] = Field(default_factory=dict)
     failed: dict[Name, Annotated[tuple[str, ...], Field(max_length=MAX_FAILED)]] = Field(default_factory=dict)
     cuts: dict[Name, Millis] = Field(default_factory=dict)
+
+    @property
+    def ts(self) -> datetime:
+        """Event time: the window's end."""
+        return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=self.end_ms)
 
     @model_validator(mode="after")
     def _even(self) -> Self:

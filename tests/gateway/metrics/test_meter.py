@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.kafka import INPUTS
 from gateway.metrics import catalogue, log_part
 from gateway.metrics.distribution import Distribution
 from gateway.metrics.log_part import LogPart
 from gateway.metrics.meter import Meter
-from schemas.topics import EPISODES_RECORDED, TOOLS_EXECUTED
+from schemas.base import Contract
+from schemas.codec import CONTRACTS
+from schemas.events import ToolExecution
+from schemas.topics import EPISODES_RECORDED, TOOLS_EXECUTED, Topic
 from streams.embedded.log import EmbeddedLog
 from streams.embedded.tallies import StageTally
 from streams.embedded.worker import Progress
@@ -168,3 +173,19 @@ def test_episodes_topic_has_an_end(tmp_path: Path) -> None:
         for partition, end in ends.items():
             labels = {"topic": EPISODES_RECORDED.name, "partition": str(partition)}
             assert one.value("kafka_topic_partition_current_offset", **labels) == end
+
+
+def contracts(kind: Any) -> list[type[Contract]]:
+    """The classes of a contract or of a union of them."""
+    if isinstance(kind, type) and issubclass(kind, Contract):
+        return [kind]
+    return [one for part in get_args(kind) for one in contracts(part)]
+
+
+@pytest.mark.parametrize("topic", sorted({topic for topics in INPUTS.values() for topic in topics}, key=str), ids=str)
+def test_everything_that_a_stage_reads_has_an_event_time(topic: Topic) -> None:
+    """A stage whose records the meter cannot date would fail with it."""
+    kinds = contracts(CONTRACTS[topic.carries]._type)
+    assert kinds
+    for kind in kinds:
+        assert kind is ToolExecution or "ts" in kind.model_fields or isinstance(getattr(kind, "ts", None), property), kind
