@@ -20,6 +20,9 @@ from workers.drift import Alarm, DriftMonitor
 from workers.levels.relative import Blocks, Relative
 from workers.metrics import rounded, watched_values
 
+MOST_AWAITED = 240
+"""A look comes when rows have grown by an eighth, and after so many at the latest: all pairs together bring them fast."""
+
 
 @dataclass(frozen=True, slots=True)
 class Name:
@@ -78,7 +81,8 @@ class Group:
                 self._learner.cut(alarm.metric)
             alarms += found
             self._learner.take([row])
-        return self._learner.examine(least=least, q=q), alarms
+        grown = min(MOST_AWAITED, self._learner.observations.total // 8)
+        return self._learner.examine(least=max(least, grown), q=q), alarms
 
     def _forget(self, record: WindowClosed) -> None:
         known = self._cut_ts.setdefault(record.key, {}) if record.cuts else {}
