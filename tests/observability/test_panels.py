@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,11 +22,13 @@ import pytest
 from deploy.grafana import generate
 from deploy.prometheus.server import free_port, missing
 from gateway.composition import Pipeline
+from gateway.metrics import catalogue
 from gateway.metrics.wiring import open_observed
 from schemas.events import ToolExecution
 from schemas.settings import Settings
 from schemas.topics import TOOLS_EXECUTED
 from streams.publisher import Publisher
+from tests.support.kafka import fresh_topics, settings_for, shared_broker
 from tests.support.market import market_events
 from tests.support.prometheus import Watcher, until
 from tests.support.streams import GARBAGE, execution
@@ -41,6 +47,8 @@ QUERIES = sorted(
         for target in entry.get("targets", [entry] if "expr" in entry else [])
     }
 )
+ON_KAFKA = [query for query in QUERIES if any(metric.name in query[1] for metric in catalogue.ON_KAFKA)]
+"""Only workers on Kafka have these."""
 CALM = frozenset({"DefiBrainDiskFilling"})
 """Not hurried: six hours' pace, guessed from seconds in which others write to the same disk, is anything."""
 
@@ -122,13 +130,46 @@ def test_a_normal_run_is_quiet(watched: Run) -> None:
     assert watched.alarms == []
 
 
-@pytest.mark.parametrize(("title", "expression"), QUERIES)
+@pytest.mark.parametrize(("title", "expression"), [query for query in QUERIES if query not in ON_KAFKA])
 def test_every_query_returns_data(watched: Run, title: str, expression: str) -> None:
     """As Grafana would ask, with all jobs and this instance; a number somewhere in the run, not only NaN."""
-    asked = expression.replace("$__rate_interval", "5s").replace("$job", ".+").replace("$instance", watched.address)
-    found = watched.watcher.prometheus.query_range(asked, 900)
-    assert found, f"{title}: no series for {asked}"
-    assert any(not math.isnan(float(value)) for series in found for _, value in series["values"])
+    returns_data(watched.watcher, watched.address, title, expression)
+
+
+@pytest.mark.kafka
+def test_the_queries_about_kafka_return_data_of_a_worker(tmp_path: Path) -> None:
+    """The other queries, of `defi-brain worker` on a real Kafka."""
+    settings = settings_for(shared_broker(), tmp_path, metrics_port=free_port())
+    fresh_topics(settings)
+    address = f"127.0.0.1:{settings.metrics_port}"
+    assert ON_KAFKA
+    watcher = Watcher(tmp_path / "prometheus", but=CALM)
+    command = [sys.executable, "-c", "from gateway.cli import main; main()", "--broker", settings.broker, "worker", "breakers"]
+    given = {"DATA_DIR": str(tmp_path), "KAFKA_APP": settings.kafka_app, "METRICS_PORT": str(settings.metrics_port)}
+    environment = {**os.environ, **{f"DEFI_BRAIN_{name}": value for name, value in given.items()}}
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        watcher.add(address)
+        assigned = f'sum(defi_brain_kafka_assigned_partitions{{instance="{address}"}})'
+        until(lambda: (watcher.value(assigned) or 0) > 0, "Prometheus has seen that the worker has partitions")
+        for title, expression in ON_KAFKA:
+            returns_data(watcher, address, title, expression)
+    finally:
+        process.terminate()
+        process.wait(60)
+        watcher.prometheus.close()
+
+
+def returns_data(watcher: Watcher, address: str, title: str, expression: str) -> None:
+    """A query has a number somewhere in the run."""
+    asked = expression.replace("$__rate_interval", "5s").replace("$job", ".+").replace("$instance", address)
+
+    def found() -> bool:
+        series = watcher.prometheus.query_range(asked, 900)
+        return any(not math.isnan(float(value)) for one in series for _, value in one["values"])
+
+    # A rate needs two scrapes: what has just been seen for the first time is waited for.
+    until(found, f"{title} has data for {asked}", 20.0)
 
 
 def test_the_counts_survived_the_restart(watched: Run) -> None:
