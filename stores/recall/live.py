@@ -1,9 +1,9 @@
 """Insights in memory, always as the store has them: the hot path of recall.
 
-Loaded once, with the store's own vectors, and brought up to date at the beginning of each question by what the store's last
-operations changed: one look at an offset where nothing did. So who was told that a change is applied also finds it, what is
-archived or forgotten is gone from words and vectors at once, and nothing needs a thread or is ever behind. Looking back in time
-goes to the store, which has the history.
+Loaded with the first question, with the store's own vectors, and brought up to date at the beginning of each question by what the
+store's last operations changed: one look at an offset where nothing did. So who was told that a change is applied also finds it,
+what is archived or forgotten is gone from words and vectors at once, and nothing needs a thread or is ever behind. Looking back in
+time goes to the store, which has the history.
 
 Who has no store at hand follows the log instead: :meth:`LiveInsights.apply` takes the updates that it publishes. A revision that
 was seen does nothing, so both ways may overlap.
@@ -32,13 +32,10 @@ class LiveInsights:
         self._embedder = embedder
         self._memories = MemorySource(store.dimension)
         self._lock = threading.Lock()
-        self._offset = 0
-        with store.snapshot():
-            self._offset = store.next_offset(OPERATIONS.name, 0)
-            for standing in store.whole():
-                self._take(standing.insight, standing.vector)
+        self._offset: int | None = None
 
     def __len__(self) -> int:
+        self.refresh()
         return len(self._memories)
 
     def __contains__(self, insight_id: object) -> bool:
@@ -56,11 +53,14 @@ class LiveInsights:
                 return 0
             with self._store.snapshot():
                 offset = self._store.next_offset(OPERATIONS.name, 0)
-                changed = self._store.changed_since(OPERATIONS.name, 0, self._offset)
-            for standing in changed:
-                self._take(standing.insight, standing.vector)
+                first = self._offset is None
+                changed = self._store.whole() if first else self._store.changed_since(OPERATIONS.name, 0, self._offset or 0)
+                count = 0
+                for standing in changed:
+                    count += 1
+                    self._take(standing.insight, standing.vector)
             self._offset = offset
-            return len(changed)
+            return count
 
     def apply(self, update: InsightUpdate) -> bool:
         """Take an update of the log in; whether it was news. What is archived is gone from words and vectors."""

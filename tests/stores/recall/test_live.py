@@ -60,6 +60,7 @@ def test_nothing_is_read_where_nothing_changed(tmp_path: Path) -> None:
     with writing(path) as store, InsightStore.open(path) as reader:
         InsightWriter(store, HashEmbedder()).handle(operations(add("i1")))
         live = LiveInsights(reader, HashEmbedder())
+        assert live.refresh() == 1
         assert live.refresh() == 0
 
 
