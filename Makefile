@@ -32,7 +32,7 @@ demo: install
 	@DEFI_BRAIN_DATA_DIR=$(DEMO_DIR) $(BIN)/defi-brain demo
 
 test: install-dev
-	@$(BIN)/python -m pytest -m "not slow"
+	@$(BIN)/python -m pytest -m "not slow" -n auto --dist loadfile
 
 test-slow: install-dev
 	@$(BIN)/python -m pytest -m slow
