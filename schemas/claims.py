@@ -103,9 +103,10 @@ class Evidence(Part):
     the ends of its 95 % interval. ``inside``/``outside`` are medians (or rates) in ``unit``. ``q`` is the p-value after the
     Benjamini–Hochberg procedure over the window's candidates. ``episode_ids`` is a bounded sample, newest last.
 
-    Above the pair effects are taken within pairs and averaged, levels too, and ``spread`` says over how many. A lesson from failures
-    is a ``rate``: ``effect`` and ``inside`` are the share of ``n_inside`` executions that failed with one kind of error, ``outside``
-    is that share among the ``n_outside`` before them; ``kinds`` are the numbers of failures by kind, where the lesson names them.
+    Above the pair effects are taken within pairs and averaged, levels too, and ``spread`` says over how many. A lesson from
+    failures is a ``rate``: ``effect`` and ``inside`` are the share of ``n_inside`` executions that failed with one kind of error,
+    ``outside`` is that share among the ``n_outside`` before them; ``kinds`` are the numbers of failures by kind, where the lesson
+    names them.
     """
 
     kind: Literal["cliffs_delta", "risk_difference", "rate"]

@@ -23,9 +23,10 @@ MAX_FAILED = 5
 class WindowClosed(Contract):
     """The observations of one event-time window of one key, as columns of equal length, in the order of (time, id).
 
-    An observation is in exactly one window record. Times are Unix milliseconds; ``end_ms`` is exclusive. ``source`` is the partition
-    of the episodes topic that it comes from, ``sequence`` counts that partition's records without gaps, and ``watermark_ms`` is the
-    end of what that partition has sent: windows that end by then are complete, unless a key of it is filled in from the past.
+    An observation is in exactly one window record. Times are Unix milliseconds; ``end_ms`` is exclusive. ``source`` is the
+    partition of the episodes topic that it comes from, ``sequence`` counts that partition's records without gaps, and
+    ``watermark_ms`` is the end of what that partition has sent: windows that end by then are complete, unless a key of it is filled
+    in from the past.
 
     ``episodes`` counts all of the window, ``thinned`` those that are not among the columns for their number; ``failures`` counts
     by kind of error over all of them, with the ids of some in ``failed``. ``cuts`` says since when each metric of the key counts

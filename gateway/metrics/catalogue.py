@@ -154,9 +154,11 @@ CIRCUIT_CALLS = Metric(
 )
 
 NOTES = Metric(
-    "defi_brain_notes_total", "counter", "Notes that agents wrote, by what became of them: new, or merged with one that stood near.",
+    "defi_brain_notes_total",
+    "counter",
+    "Notes that agents wrote, by what became of them: new, or merged with one that stood near.",
     ("event",),
-)  # fmt: skip
+)
 RECALLS = Metric("defi_brain_recalls_total", "counter", "Questions to the memory, by the grade of the answer.", ("grade",))
 RECALLED = Metric("defi_brain_recalled_memories_total", "counter", "Memories handed out, by kind.", ("kind",))
 RECALL_SECONDS = Metric("defi_brain_recall_seconds", "histogram", "How long an answer took.")
@@ -174,7 +176,8 @@ METRICS: tuple[Metric, ...] = (
     LAST_COMMIT, STALLED, LAG, OFFSET, END_OFFSET, LAG_SECONDS, LAG_EVENT_TIME, REBALANCES, ASSIGNED, COMMIT_AGE,
     STORE_BYTES, WAL_BYTES, DISK_FREE, DISK_SIZE, EPISODES, EPISODE_FRAGMENTS, EPISODE_SEGMENTS, OUTBOX, EPOCH, INSIGHTS,
     OPERATIONS, REFUSED, ALARMS, REGIMES, REGIME_CHANGES, EMBEDDED,
-    PORTFOLIOS, DRAWDOWN, CIRCUIT, CIRCUIT_CALLS, NOTES, RECALLS, RECALLED, RECALL_SECONDS, RANKER_ACTIVE, RANKER_USES, INFO, SCRAPE_ERRORS, SCRAPE_SECONDS,
+    PORTFOLIOS, DRAWDOWN, CIRCUIT, CIRCUIT_CALLS, NOTES, RECALLS, RECALLED, RECALL_SECONDS, RANKER_ACTIVE, RANKER_USES,
+    INFO, SCRAPE_ERRORS, SCRAPE_SECONDS,
 )  # fmt: skip
 """All of them, in the order of the exposition."""
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import Gone, NotFound
-from gateway.keys import NotAllowed
 from gateway.fingerprint import fingerprint
+from gateway.keys import NotAllowed
 from stores.episodes import EpisodeStore, WritableEpisodeStore
 from streams.rebuild import fold
 from streams.stages.episodes import EpisodeSink
