@@ -12,22 +12,38 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Protocol, Self
 
 from streams.embedded.tallies import StageTally, add_tally
 from streams.log import DriverBusy, FencedOut, NewRecord, Partition
 from workers.stage import Position
 
-if TYPE_CHECKING:
-    from streams.embedded.log import EmbeddedLog
+
+class Leased(Protocol):
+    """What a lease needs of the log it is for."""
+
+    path: Path
+
+    def insert(self, connection: sqlite3.Connection, batch: Sequence[NewRecord]) -> list[Position]:
+        """Append records in a transaction that :meth:`writing` gave; where each now stands."""
+        ...
+
+    def writing(self) -> AbstractContextManager[sqlite3.Connection]:
+        """A write transaction: committed at the end of the block, or not at all."""
+        ...
+
+    def driver_pid(self) -> int:
+        """The process that took the stages last; 0 for none."""
+        ...
 
 
 class DriverTransaction:
     """What one step of a driver changes: outputs, input offsets, counts, snapshots, relay positions; all or nothing."""
 
-    def __init__(self, log: EmbeddedLog, connection: sqlite3.Connection) -> None:
+    def __init__(self, log: Leased, connection: sqlite3.Connection) -> None:
         self._log = log
         self._connection = connection
 
@@ -65,13 +81,13 @@ class DriverTransaction:
 class DriverLease:
     """Held by the process that runs the stages. Close it, or use it as a context manager."""
 
-    def __init__(self, log: EmbeddedLog, lock: int, epoch: int) -> None:
+    def __init__(self, log: Leased, lock: int, epoch: int) -> None:
         self._log = log
         self._lock: int | None = lock
         self.epoch = epoch
 
     @classmethod
-    def take(cls, log: EmbeddedLog, now_ms: int) -> DriverLease:
+    def take(cls, log: Leased, now_ms: int) -> DriverLease:
         """Lock the log for this process and raise its epoch.
 
         Raises:
