@@ -27,7 +27,7 @@ from streams.kafka.app import create_app, run_app, run_until_idle
 from streams.kafka.client import servers_of
 from streams.kafka.lag import Reads, lags
 from streams.kafka.lag import members as group_members
-from streams.kafka.log import KafkaLog, require_cluster
+from streams.kafka.log import KafkaLog
 from streams.kafka.standing import Standing
 from streams.log import LogAppender, ReadableLog
 from streams.relay import Relay
@@ -210,15 +210,6 @@ def require_kafka(settings: Settings, hint: str) -> None:
     """
     if not settings.on_kafka:
         raise BrainError(f"this works on Kafka, and the broker is {settings.broker or 'the embedded log'}", hint=hint)
-
-
-def ensure_cluster(settings: Settings) -> None:
-    """Is the cluster there, with our topics?
-
-    Raises:
-        LogError, LogMismatch: it is not.
-    """
-    asyncio.run(require_cluster(settings))
 
 
 def pipeline_lags(settings: Settings) -> list[Lag]:

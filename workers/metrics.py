@@ -39,10 +39,6 @@ class Metric:
         """
         return abs(after - before) >= max(self.floor, self.ratio * abs(before))
 
-    def is_worse(self, before: float, after: float) -> bool:
-        """Whether the move from ``before`` to ``after`` is for the worse."""
-        return after > before if self.worse == "higher" else after < before
-
 
 _ALL = (
     Metric("cost_bps", "bps", "total cost against the pre-trade mid", "higher", Category.SLIPPAGE, 0.5),

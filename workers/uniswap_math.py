@@ -38,21 +38,6 @@ _RATIOS = (
 """1.0001^(−2^i/2) in Q128.128 for each bit i of a tick."""
 
 
-def int256(word: int | str) -> int:
-    """A two's complement 256-bit word (an integer or 0x hexadecimal digits, as logs have it) as the signed integer it means.
-
-    >>> int256("0x" + "f" * 64), int256(5)
-    (-1, 5)
-
-    Raises:
-        ValueError: more than 256 bits, or not hexadecimal.
-    """
-    value = int(word, 16) if isinstance(word, str) else word
-    if not 0 <= value < 2**256:
-        raise ValueError("a word has 256 bits")
-    return value - 2**256 if value >> 255 else value
-
-
 def sqrt_ratio_at_tick(tick: int) -> int:
     """√price at a tick in Q64.96, rounded up as the contract does.
 
@@ -71,24 +56,6 @@ def sqrt_ratio_at_tick(tick: int) -> int:
     if tick > 0:
         ratio = (2**256 - 1) // ratio
     return -(-ratio >> 32)
-
-
-def tick_at_sqrt_ratio(sqrt_price: int) -> int:
-    """The greatest tick whose √price is not above the given one.
-
-    >>> tick_at_sqrt_ratio(Q96), tick_at_sqrt_ratio(Q96 - 1)
-    (0, -1)
-
-    Raises:
-        ValueError: the price lies outside the contract's range.
-    """
-    if not sqrt_ratio_at_tick(MIN_TICK) <= sqrt_price < sqrt_ratio_at_tick(MAX_TICK):
-        raise ValueError(f"√price {sqrt_price} lies outside the contract's range")
-    low, high = MIN_TICK, MAX_TICK
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if sqrt_ratio_at_tick(middle) <= sqrt_price else (low, middle)
-    return low
 
 
 def price(sqrt_price: int, decimals0: int, decimals1: int, *, zero_for_one: bool = True) -> Decimal:

@@ -46,11 +46,6 @@ class Advice:
     wanted: float | None
     because: tuple[str, ...]
 
-    @property
-    def clipped(self) -> bool:
-        """Whether the bounds cut it."""
-        return self.wanted is not None and self.wanted != self.value
-
 
 def advise(soft: Soft, insights: Iterable[Insight], features: Mapping[str, FeatureCell]) -> Advice:
     """The advice of these insights for what is known before the decision.

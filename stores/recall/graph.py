@@ -26,9 +26,6 @@ from scipy import sparse
 
 DAMPING = 0.5
 PASSAGE_WEIGHT = 0.05
-SYNONYM_COSINE = 0.8
-"""Names at least this similar may be given as synonyms."""
-
 TOLERANCE = 1e-9
 MAX_STEPS = 100
 

@@ -39,11 +39,6 @@ class Tally:
         """Whether it harms as often as it helps, or more (ACE: harmful ≥ helpful > 0)."""
         return self.harmful >= self.helpful > 0
 
-    @property
-    def performing(self) -> bool:
-        """Whether it has proved itself (ACE: helpful > 5 and harmful < 2)."""
-        return self.helpful > 5 and self.harmful < 2
-
 
 @dataclass(frozen=True, slots=True)
 class NoteVerdict:

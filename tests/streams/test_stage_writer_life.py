@@ -98,7 +98,6 @@ def test_problematic_insights_are_found(writer: InsightWriter, store: WritableIn
     assert [one.id for one in found] == ["bad"], "harmful ≥ helpful > 0: what never helped has no helpful use to weigh"
     assert store.tallies(["bad"])["bad"].problematic
     assert not Tally(0, 3).problematic
-    assert (Tally(6, 1).performing, Tally(5, 0).performing, Tally(9, 2).performing) == (True, False, False)
 
 
 # --- merging

