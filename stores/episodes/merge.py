@@ -41,9 +41,14 @@ class Place(Protocol):
     """Where a record stands in its topic."""
 
     @property
-    def partition(self) -> int: ...
+    def partition(self) -> int:
+        """The partition of its topic."""
+        ...
+
     @property
-    def offset(self) -> int: ...
+    def offset(self) -> int:
+        """How many records stand before it there."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

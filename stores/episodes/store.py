@@ -51,7 +51,9 @@ _EVERYTHING = EpisodeFilter(retracted=True, pending=True)
 class Embedder(Protocol):
     """What embeds a question."""
 
-    def embed(self, texts: Sequence[str]) -> Vector: ...
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Normalised vectors, one row a text."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

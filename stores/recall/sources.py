@@ -27,8 +27,13 @@ class Embedder(Protocol):
     model_id: str
     dimension: int
 
-    def embed(self, texts: Sequence[str]) -> Vector: ...
-    def embed_query(self, texts: Sequence[str]) -> Vector: ...
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Vectors of what is kept, one row a text."""
+        ...
+
+    def embed_query(self, texts: Sequence[str]) -> Vector:
+        """Vectors of questions, one row a text."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
