@@ -33,12 +33,14 @@ from schemas.signals import Signal
 from schemas.topics import OPERATIONS
 from stores.episodes import EpisodeFilter, EpisodeStore
 from stores.episodes import Hit as EpisodeHit
+from stores.places import takes_in
 from stores.recall.filters import RecallFilters
 from stores.recall.grading import Grade
 from stores.recall.memories import Kind
 from stores.recall.recall import EVERYTHING, Recall
 from stores.recall.result import RecallResult
 from stores.recall.sources import Embedder
+from stores.recall.triples import split_key
 from stores.sqlite import HistoryEntry, InsightFilter, InsightStore, Order, Page, SignalFilter
 from streams.publisher import Publisher
 
@@ -277,7 +279,8 @@ class BrainService(Browsing, Protecting, Proposing, Operating, Forgetting):
     ) -> tuple[Insight, ...]:
         """Directives in force at ``now``: the high priority first, of equal priority the newest first.
 
-        With a key: those for it and those for everything. ``include_ended`` adds what was archived or has expired.
+        With a key: those for it, for its tool, and for everything (``stores/places.py``). ``include_ended`` adds what was archived
+        or has expired.
         """
         caller.need(Tier.READ)
         moment = now or self._clock()
@@ -296,7 +299,7 @@ class BrainService(Browsing, Protecting, Proposing, Operating, Forgetting):
             for one in found
             if one.directive is not None
             and (include_ended or one.directive.in_force(moment))
-            and (key is None or one.key in ("*", key))
+            and (key is None or takes_in(split_key(one.key), *split_key(key)))
         ]
         return tuple(sorted(chosen, key=_by_priority))
 

@@ -25,8 +25,10 @@ from gateway.middleware.context import MemoryContext
 from gateway.service import LEARNED, BrainService
 from schemas.episodes import FeatureCell
 from schemas.types import iso
+from stores.places import takes_in
 from stores.recall.filters import RecallFilters
 from stores.recall.memories import Kind
+from stores.recall.triples import split_key
 
 LOGGER = logging.getLogger(__name__)
 Tool = TypeVar("Tool", bound=Callable[..., Any])
@@ -113,15 +115,23 @@ class MemoryLoop:
         service, caller = self._service, self._caller
         now = service.now()
         chain = None if situation.chain_id is None else str(situation.chain_id)
+        # Not narrowed to the pair: here it is a name, and a record key may have the tokens' addresses in its place.
         believed = RecallFilters(
-            kinds=frozenset({Kind.INSIGHT}), categories=frozenset(LEARNED), min_confidence=MIN_CONFIDENCE, include_simulated=False
+            kinds=frozenset({Kind.INSIGHT}),
+            tool=situation.tool,
+            chain=chain,
+            categories=frozenset(LEARNED),
+            min_confidence=MIN_CONFIDENCE,
+            include_simulated=False,
         )
         happened = RecallFilters(kinds=frozenset({Kind.EPISODE}), tool=situation.tool, chain=chain, include_simulated=False)
         asked = {"now": now, "regime": situation.regime}
         insights = service.recall(caller, situation.query, believed, INSIGHTS, **asked)  # type: ignore[arg-type]
         episodes = service.recall(caller, situation.query, happened, EPISODES, **asked)  # type: ignore[arg-type]
         return MemoryContext(
-            directives=service.directives(caller, now=now),
+            directives=tuple(
+                one for one in service.directives(caller, now=now) if takes_in(split_key(one.key), situation.tool, chain, None)
+            ),
             insights=tuple(service.insight(caller, hit.id) for hit in insights.result.hits),
             episodes=episodes.result.hits,
             features=situation.features,

@@ -7,6 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from schemas.claims import Category
+from stores.places import takes_in
 from stores.recall.errors import BadRecall
 from stores.recall.memories import Kind, Memory
 from stores.recall.regimes import fits
@@ -18,7 +19,8 @@ EVERY_KIND = frozenset(Kind)
 class RecallFilters:
     """Conditions that all must hold; what is None or empty does not count.
 
-    ``pair`` is the market's identity, as in the record key. Times are event times (an insight's: its last validation), from
+    ``pair`` is the market's identity, as in the record key. Insights of a tool and of everything hold in each of its places, so
+    they pass (``stores/places.py``). Times are event times (an insight's: its last validation), from
     ``since`` (inclusive) until ``until`` (exclusive). ``categories`` are of insights, so an episode does not pass them;
     ``min_confidence`` is about beliefs, and an episode, which is a fact, passes it. ``regime`` is that of an episode, or one of
     those that an insight's evidence is from; an insight of which that is not known passes (``stores/recall/regimes.py``).
@@ -52,9 +54,7 @@ class RecallFilters:
         """Whether a memory meets every condition."""
         return (
             memory.kind in self.kinds
-            and self.tool in (None, memory.tool)
-            and self.chain in (None, memory.chain)
-            and self.pair in (None, memory.pair)
+            and self._there(memory)
             and (not self.categories or memory.category in self.categories)
             and (self.regime is None or fits(memory, self.regime))
             and (self.min_confidence is None or memory.confidence is None or memory.confidence >= self.min_confidence)
@@ -62,6 +62,13 @@ class RecallFilters:
             and (self.until is None or memory.ts < self.until)
             and (self.include_simulated or not memory.simulated)
         )
+
+    def _there(self, memory: Memory) -> bool:
+        """Whether it holds where that is asked for. An episode is of one place, whatever that is called."""
+        if memory.kind is Kind.EPISODE:
+            return self.tool in (None, memory.tool) and self.chain in (None, memory.chain) and self.pair in (None, memory.pair)
+        about = (memory.tool, memory.chain, memory.pair)
+        return takes_in(about, self.tool, self.chain, self.pair, simulated=memory.simulated)
 
 
 def zoned(moment: datetime | None, name: str) -> None:

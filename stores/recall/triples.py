@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from schemas.episodes import Episode
 from schemas.insights import Insight
+from stores.places import OPEN, OPEN_SIMULATED
 from stores.recall.names import names_in
 from stores.recall.text import words
 
@@ -64,7 +65,7 @@ def place_facts(key: str, label: str) -> list[Fact]:
     tool, chain, pair = split_key(key)
     market = market_of(key, label)
     facts: list[Fact] = [(Entity("tool", tool, tool), "acted in", market)] if tool else []
-    if chain:
+    if chain and chain not in (OPEN, OPEN_SIMULATED):
         facts.append((market, "is on", Entity("chain", chain, f"chain {chain}" if chain.isdigit() else chain)))
     identities, labels = pair.split("/"), label.split("/")
     if len(identities) == len(labels) and len(identities) > 1:
@@ -76,9 +77,9 @@ def place_facts(key: str, label: str) -> list[Fact]:
 
 
 def market_of(key: str, label: str) -> Entity:
-    """The market of a record key: a pair on a chain."""
+    """The market of a record key: a pair on a chain; of a key above the pair all that it is about, which no other tool shares."""
     _, chain, pair = split_key(key)
-    return Entity("market", f"{chain}:{pair}" if pair else key, label)
+    return Entity("market", f"{chain}:{pair}" if pair and chain not in (OPEN, OPEN_SIMULATED) else key, label)
 
 
 def outcome_facts(key: str, label: str, status: str, regime: str | None) -> list[Fact]:
@@ -106,7 +107,7 @@ def insight_triples(insight: Insight) -> tuple[Triple, ...]:
     """What an insight is about: its market, category and metric, and each thing that its claim's conditions name. What people and
     agents state has no claim; there the names in it are taken."""
     market = market_of(insight.key, insight.label)
-    anywhere = insight.key in ("*", "-")  # what is about everything is tied to nothing by its market
+    anywhere = insight.key in (OPEN, OPEN_SIMULATED, "-")  # what is about everything is tied to nothing by its market
     facts = [] if anywhere else place_facts(insight.key, insight.label)
     if not anywhere:
         facts.append((market, "has", Entity("category", insight.category.value, insight.category.value)))

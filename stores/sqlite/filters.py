@@ -17,6 +17,7 @@ import orjson
 
 from schemas.claims import Category
 from schemas.insights import InsightStatus
+from stores.places import TAKES_IN
 from stores.sqlite.errors import BadQuery
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -37,7 +38,8 @@ class InsightFilter:
     """Conditions that all must hold; what is empty or None does not count.
 
     ``status`` None means active and archived; what was forgotten comes only when it is asked for. Times are of the last
-    validation, from (inclusive) and until (exclusive).
+    validation, from (inclusive) and until (exclusive). ``tool``, ``chain`` and ``pair`` ask for what holds there, so for what is
+    known above the pair as well (``stores/places.py``); ``key`` asks for that key alone.
     ``include_simulated`` False hides what a simulated market taught. ``problematic`` asks for what harmed as often as it helped.
     """
 
@@ -87,9 +89,7 @@ INSIGHT_WHERE = f"""
     AND (:min_ppm IS NULL OR confidence_ppm >= :min_ppm)
     AND CASE WHEN :status IS NULL THEN status <> 'forgotten' ELSE status = :status END
     AND (:key IS NULL OR key = :key)
-    AND (:tool IS NULL OR tool = :tool)
-    AND (:chain IS NULL OR chain = :chain)
-    AND (:pair IS NULL OR pair = :pair)
+    AND {TAKES_IN}
     AND (:metric IS NULL OR metric = :metric)
     AND (:simulated IS NULL OR simulated = :simulated)
     AND (:problematic IS NULL OR id IN (SELECT root FROM ({TALLIES} GROUP BY root) WHERE harmful >= helpful AND helpful > 0))

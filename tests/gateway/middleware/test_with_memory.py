@@ -25,9 +25,9 @@ from workers.ledger import apply
 def brain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brain]:
     folder: Path = tmp_path_factory.mktemp("brain")
     with running_brain(folder) as running:
-        about = claim(metric="cost_bps")
+        about = claim("*", metric="cost_bps")
         running.publish(
-            add(about.insight_id, claim=about, evidence=evidence(), text="Large swaps on thin pools cost more."),
+            add(about.insight_id, key="*", claim=about, evidence=evidence(), text="Large swaps on thin pools cost more."),
             add("unsure", text="Large swaps on thin pools are fine."),
             directive("low", "Prefer small swaps.", priority="low"),
             directive("high", "No swaps above 100 ETH.", priority="high"),
@@ -49,7 +49,7 @@ def loop(brain: Brain) -> Iterator[MemoryLoop]:
 
 
 SITUATION = Situation("swap", "large swap on a thin pool", chain_id=1, pair="X", features={"size_share": 0.05})
-MADE = claim(metric="cost_bps").insight_id
+MADE = claim("*", metric="cost_bps").insight_id
 
 
 def describe(size: float) -> Situation:
