@@ -80,6 +80,10 @@ def _archive(service: BrainService, caller: Caller, insight_id: str, form: Form)
     return service.archive(caller, _request_id(form), insight_id, _reason(form), WAIT_S)
 
 
+def _restore(service: BrainService, caller: Caller, insight_id: str, form: Form) -> WriteView:
+    return service.restore(caller, _request_id(form), insight_id, _reason(form), WAIT_S)
+
+
 def _forget(service: BrainService, caller: Caller, insight_id: str, form: Form) -> WriteView:
     return service.forget(caller, _request_id(form), insight_id, _reason(form), WAIT_S)
 
@@ -90,7 +94,7 @@ def _adjust(service: BrainService, caller: Caller, insight_id: str, form: Form) 
     return service.adjust(caller, _request_id(form), insight_id, _reason(form), wait_s=WAIT_S, **given)
 
 
-_ACTS: dict[str, Act] = {"downvote": _downvote, "archive": _archive, "adjust": _adjust, "forget": _forget}
+_ACTS: dict[str, Act] = {"downvote": _downvote, "archive": _archive, "adjust": _adjust, "restore": _restore, "forget": _forget}
 
 
 def _decimal(form: Form, name: str) -> Decimal | None:

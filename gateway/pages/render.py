@@ -10,8 +10,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from gateway.pages.chart import confidence_chart
+from gateway.pages.chart import confidence_chart, timeline
 from gateway.pages.session import Session
+from schemas.types import moment
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -44,7 +45,7 @@ class Renderer:
         self._environment = Environment(
             loader=PackageLoader("gateway.pages"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
-        self._environment.globals.update(menu=MENU, confidence_chart=confidence_chart)
+        self._environment.globals.update(menu=MENU, confidence_chart=confidence_chart, timeline=timeline, seconds=seconds)
         self._environment.filters.update(short=short, day=day, figure=figure)
 
     def page(
@@ -102,6 +103,11 @@ def day(value: str) -> str:
     '2026-01-31 12:34:56'
     """
     return value[:19].replace("T", " ")
+
+
+def seconds(value: str) -> float:
+    """A moment as Unix seconds."""
+    return moment(value)[0].timestamp()
 
 
 def figure(value: Any) -> str:

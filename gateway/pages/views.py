@@ -10,7 +10,6 @@ from gateway.keys import Caller, Tier
 from gateway.pages import ask
 from gateway.pages.ask import Query
 from gateway.pages.facts import Facts
-from gateway.quoting import reads_like_an_instruction
 from gateway.service import LEARNED, BrainService
 from gateway.standing import Standing
 from gateway.views import history_view, insight_view, memory_view
@@ -20,6 +19,7 @@ from schemas.signals import Signal
 from schemas.types import iso
 from stores.episodes import Hit, Place
 from stores.sqlite import Changed, InsightFilter, Order, SignalFilter
+from stores.sqlite.links import Link
 
 Data = dict[str, Any]
 REVIEWED = 20
@@ -67,6 +67,7 @@ class Views:
             "insight": _insight(found, self._service.standings(caller, [found])[found.id]),
             "history": [history_view(one).model_dump(mode="json") for one in self._service.history(caller, found.id)],
             "episodes": self._supporting(caller, found),
+            "links": [_link(one, found.id) for one in self._service.links_of(caller, found.id)],
             "used": None if used is None else {"recalled": used.recalled, "used": used.used, "last": iso(used.last)},
             "may_act": caller.tier.allows(Tier.FEEDBACK),
             "may_forget": caller.tier.allows(Tier.ADMIN),
@@ -131,9 +132,11 @@ class Views:
         """What an operator should look at: active, learned, and doubted; the least sure first."""
         wanted = InsightFilter(categories=LEARNED)
         doubted = [one for one in self._service.least_sure(caller, 200) if one.category in wanted.categories]
-        queue = [one for one in doubted if one.confidence < DOUBTED or reads_like_an_instruction(one.text)]
+        standings = self._service.standings(caller, doubted)
+        told = [_insight(one, standings[one.id]) for one in doubted]
+        queue = [one for one in told if _doubtful(one)]
         return {
-            "items": [_insight(one) for one in queue[:REVIEWED]],
+            "items": queue[:REVIEWED],
             "waiting": len(queue),
             "may_act": caller.tier.allows(Tier.FEEDBACK),
         }
@@ -180,6 +183,17 @@ class Views:
 
 def _insight(insight: Insight, standing: Standing | None = None) -> Data:
     return insight_view(insight, standing).model_dump(mode="json")
+
+
+def _doubtful(insight: Data) -> bool:
+    """Little believed, asked again after a drift, of more harm than help, or worded like an order."""
+    harmful = insight["harmful"] >= max(1, insight["helpful"])
+    return bool(insight["confidence"] < DOUBTED or insight["reexamined_since"] or harmful or insight["suspicious"])
+
+
+def _link(link: Link, of: str) -> Data:
+    plain = {"other": link.other(of), "outward": link.source == of, "relation": str(link.relation), "strength": link.strength}
+    return plain | {"author": link.author, "reason": link.reason, "time": iso(link.ts)}
 
 
 def _hit(hit: Hit) -> Data:
