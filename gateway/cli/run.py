@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,7 +108,7 @@ def demo(arguments: dict[str, str | None], events: int, seed: int, as_json: bool
     from gateway.ingest import publish_items
     from gateway.kafka import open_any_log
     from stores.sqlite.filters import InsightFilter
-    from streams.sources.market import judge, simulate, truth_of
+    from streams.sources.market import by_part, judge, simulate, truth_of
 
     settings = load_settings(**arguments)
     progress = Progress()
@@ -119,7 +120,8 @@ def demo(arguments: dict[str, str | None], events: int, seed: int, as_json: bool
         live = pipeline.see_through()
     with open_insights(settings) as store:
         learned = store.list(InsightFilter(status=None), limit=1000).items
-    report = judge(truth_of(seed, events), learned)
+    truth = truth_of(seed, events)
+    report = judge(truth, learned)
     if as_json:
         print_json({"simulated": True, "seed": seed, **live.summary(), "verdict": report.to_plain()})
         return
@@ -130,7 +132,7 @@ def demo(arguments: dict[str, str | None], events: int, seed: int, as_json: bool
         ("conf", "n", "effect [95 %]", "planted as", "insight"),
         [(f"{one.confidence:.2f}", *evidence_cells(one), planted.get(_canonical(one), "not planted"), one.text) for one in learned],
     )
-    _print_verdict(report)
+    _print_verdict(report, by_part(truth, report))
     click.echo(f"\nlook further: defi-brain --data-dir {settings.data_dir} insights list", err=True)
 
 
@@ -138,9 +140,11 @@ def _canonical(insight: Insight) -> str:
     return insight.claim.canonical if insight.claim else ""
 
 
-def _print_verdict(report: Report) -> None:
-    """What was planted, beside what was found of it."""
-    click.echo(f"\nplanted effects found: {len(report.found)} of {len(report.found) + len(report.missed)}")
+def _print_verdict(report: Report, parts: Mapping[str, Report]) -> None:
+    """What was planted, beside what was found of it, for each kind of claim that anything was planted for."""
+    told = {name: (len(one.found), len(one.found) + len(one.missed)) for name, one in parts.items()}
+    shown = ", ".join(f"{name} {found} of {there}" for name, (found, there) in told.items() if there)
+    click.echo(f"\nplanted effects found: {len(report.found)} of {len(report.found) + len(report.missed)} ({shown})")
     for effect in report.missed:
         click.echo(f"  missed: {effect}")
     changed = len(report.noticed) + len(report.unnoticed)
