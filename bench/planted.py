@@ -50,12 +50,14 @@ HALF = Decimal("0.5")
 @dataclass(frozen=True, slots=True)
 class Reversal:
     """What became of the insights about an effect that turned round. ``episodes`` is None where none lost its confidence in time,
-    ``concerned`` how many of them were believed at the change, ``unaffected_lost`` the votes against others within ``WITHIN``.
+    ``concerned`` how many of them were believed at the change, ``unaffected_lost`` the votes against others within ``WITHIN``, and
+    ``lost_before`` those against the same others in as many episodes before the change, when nothing had turned.
     """
 
     concerned: int
     episodes: int | None
     unaffected_lost: int
+    lost_before: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class Run:
             "seconds": round(self.seconds, 1),
             "reversal": None
             if self.reversal is None
-            else {name: getattr(self.reversal, name) for name in ("concerned", "episodes", "unaffected_lost")},
+            else {name: getattr(self.reversal, name) for name in ("concerned", "episodes", "unaffected_lost", "lost_before")},
             "parts": {part: report.to_plain() for part, report in self.parts.items()},
             **self.report.to_plain(),
         }
@@ -179,6 +181,8 @@ def reversal(truth: Truth, told: Sequence[tuple[Operation, dict[str, int]]], rel
             concerned.add(identity)
     if not concerned:
         return None
+    earlier = [operation for operation, seen in told[: len(before)] if start - seen.get(turning.key, 0) <= WITHIN]
+    lost_before = sum(operation.insight_id in unaffected and operation.kind == "DOWNVOTE" for operation in earlier)
     lost, fell = 0, None
     for operation, seen in told[len(before) :]:
         since = seen[turning.key] - start
@@ -186,7 +190,7 @@ def reversal(truth: Truth, told: Sequence[tuple[Operation, dict[str, int]]], rel
         lost += operation.insight_id in unaffected and operation.kind == "DOWNVOTE" and since <= WITHIN
         if fell is None and all(insights[one].confidence < HALF for one in concerned):
             fell = since
-    return Reversal(len(concerned), fell, lost)
+    return Reversal(len(concerned), fell, lost, lost_before)
 
 
 def _fold(insights: dict[str, Insight], operation: Operation) -> None:
@@ -244,6 +248,7 @@ def summary(runs: Sequence[Run]) -> dict[str, Any]:
             "below_half_in_time": sum(one.episodes is not None and one.episodes <= WITHIN for one in turned),
             "median_episodes": median([one.episodes for one in turned if one.episodes is not None] or [0]),
             "unaffected_lost": sum(one.unaffected_lost for one in turned),
+            "lost_before": sum(one.lost_before for one in turned),
             "runs_with_unaffected_lost": sum(one.unaffected_lost > 0 for one in turned),
         },
         "seconds": round(sum(run.seconds for run in runs), 1),
