@@ -148,6 +148,16 @@ def organiser_beside(settings: Settings, log: LogAppender, *, every_s: float = E
         thread.join()
 
 
+def organise_once(settings: Settings, log: LogAppender | None) -> int:
+    """Open the insights, organise what is not organised, and close them; how many operations that took.
+
+    Raises:
+        BrainError: there are no insights yet.
+    """
+    with open_insights(settings) as store:
+        return Organiser(store, log).round()
+
+
 def _work(settings: Settings, log: LogAppender, end: threading.Event, every_s: float) -> None:
     while not end.wait(every_s):
         try:

@@ -1,4 +1,8 @@
-"""Seeing records through: working until every stage has read what is in the log, or waiting for those who work already."""
+"""Seeing records through: working until every stage has read what is in the log, or waiting for those who work already.
+
+Who works here also organises what was learned (``gateway/organiser.py``), once everything is read, and lets the stages read that as
+well. Others who work already have an organiser beside them.
+"""
 
 from __future__ import annotations
 
@@ -58,6 +62,7 @@ class Embedded:
     def see_through(self) -> Live:
         """See :class:`Pipeline`."""
         from gateway.composition import open_pipeline
+        from gateway.organiser import organise_once
         from streams.log import DriverBusy
 
         live = Live()
@@ -65,6 +70,8 @@ class Embedded:
         try:
             with open_pipeline(self._settings, live.take) as pipeline:
                 pipeline.driver.run_until_idle()
+                if organise_once(self._settings, pipeline.log):
+                    pipeline.driver.run_until_idle()
         except DriverBusy:
             wait_for_others(self._waiting, self._pause, f"the running pipeline (process {self._log.driver_pid()})")
         live.clear()
@@ -101,6 +108,7 @@ class OnKafka:
     def see_through(self) -> Live:
         """See :class:`Pipeline`."""
         from gateway.kafka import run_workers
+        from gateway.organiser import organise_once
         from streams.embedded.tallies import StageTally
 
         live = Live()
@@ -113,7 +121,10 @@ class OnKafka:
             self._tallies.setdefault(step.stage, StageTally()).add(step.tally)
             live.take(step)
 
-        run_workers(self._settings.model_copy(update={"metrics_port": 0}), on_progress=take, until_idle=True)
+        unwatched = self._settings.model_copy(update={"metrics_port": 0})
+        run_workers(unwatched, on_progress=take, until_idle=True)
+        if organise_once(self._settings, self._log):
+            run_workers(unwatched, on_progress=take, until_idle=True)
         live.clear()
         return live
 

@@ -11,6 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gateway.cli import main
+from gateway.composition import open_insights
+from gateway.organiser import Organiser
+from schemas.settings import Settings
 
 EVENTS = 900
 
@@ -65,6 +68,20 @@ def test_status_accounts_for_every_record(brain: Path) -> None:
     for stage in stages.values():
         assert stage["received"] == stage["processed"] + stage["duplicates"] + stage["late"] + stage["rejected"]
         assert stage["lag"] == 0
+
+
+def test_what_was_learned_is_organised_without_an_up(brain: Path) -> None:
+    """``demo`` and ``ingest`` organise at their end, and the stages have read that as well."""
+    assert document("links", "list", data=brain)["links"]
+    with open_insights(Settings(data_dir=brain)) as store:
+        assert Organiser(store, None).round() == 0
+
+
+def test_ingest_organises_what_a_file_taught(tmp_path: Path) -> None:
+    file, data = tmp_path / "market.jsonl", tmp_path / "data"
+    document("simulate", "--seed", "7", "--events", str(EVENTS), "--out", str(file), data=tmp_path)
+    document("ingest", str(file), "--format", "tool-executions", data=data)
+    assert document("links", "list", data=data)["links"]
 
 
 def test_insights_can_be_listed_shown_and_followed(brain: Path) -> None:
