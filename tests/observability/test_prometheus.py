@@ -12,18 +12,15 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from deploy.prometheus.server import RULES, Prometheus, PrometheusError, configuration, free_port, missing
-from gateway.composition import Layout, open_sinks, stage_slots
 from gateway.metrics.meter import Meter
 from gateway.metrics.observe import Observation
 from gateway.metrics.stores_part import FilesPart, InsightsPart
 from schemas.events import ToolExecution
-from schemas.settings import Settings
 from schemas.topics import TOOLS_EXECUTED
 from stores.sqlite import WritableInsightStore
 from streams.embedded.driver import EmbeddedDriver
@@ -31,20 +28,13 @@ from streams.embedded.log import EmbeddedLog
 from streams.embedded.worker import StageSlot
 from streams.publisher import Publisher
 from tests.support.docs import alerts
-from tests.support.metrics import Probe, probe
+from tests.support.metrics import brain, probe
 from tests.support.prometheus import Watcher, hurried, until
-from tests.support.sqlite import MODEL, HashEmbedder, add
+from tests.support.sqlite import MODEL, add
 from tests.support.streams import GARBAGE, Episodes, Store, execution, fill, pipeline
 from workers.stage import Delivery, Outcome
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
-
-
-@pytest.fixture(scope="module")
-def watcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watcher]:
-    one = Watcher(tmp_path_factory.mktemp("prometheus"))
-    yield one
-    one.prometheus.close()
 
 
 def test_it_scrapes_what_the_log_says(watcher: Watcher, tmp_path: Path) -> None:
@@ -152,21 +142,6 @@ def test_dead_letters(watcher: Watcher, tmp_path: Path) -> None:
         one.driver.run_until_idle()
         watcher.fires("DefiBrainDeadLetters", instance)
         watcher.quiet("DefiBrainDeadLetters", instance)  # what is over falls out of the window
-
-
-@contextmanager
-def brain(folder: Path, *, relayed: bool = True) -> Iterator[tuple[Probe, InsightsPart]]:
-    """The five real stages and both stores, with an embedder that needs no model; its writer's outbox relayed or not."""
-    settings, embedder, meter = Settings(data_dir=folder), HashEmbedder(), Meter()
-    where = Layout(folder)
-    with EmbeddedLog(settings.log_path) as log, open_sinks(where, embedder) as sinks:
-        slots = stage_slots(settings, embedder, sinks)
-        if not relayed:
-            slots = [replace(slot, relay=None) for slot in slots]
-        part = InsightsPart(where.insights)
-        with EmbeddedDriver(log, slots, on_progress=meter.take) as driver:
-            yield Probe(log, driver, meter, Observation(log, driver, meter, [part])), part
-        part.close()
 
 
 def restless(count: int, period: int = 150) -> Iterator[ToolExecution]:
@@ -287,5 +262,5 @@ def test_one_command_brings_both_up(tmp_path: Path) -> None:
 
 
 def test_every_alert_is_caused_here() -> None:
-    text = Path(__file__).read_text()
+    text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
     assert {name for name in alerts() if f'watcher.fires("{name}"' in text} == set(alerts())
