@@ -180,6 +180,19 @@ class Connection:
                 if self._driver.in_transaction():
                     self.execute("ROLLBACK")
 
+    def empty_wal(self) -> bool:
+        """Take everything that is committed into the file itself and empty the write-ahead file, which otherwise keeps older states
+        of pages until it is written over. False where somebody reads an older state just now, or writes: nobody is waited for.
+        """
+        with self._lock:
+            if self._driver.in_transaction():
+                return False
+            self.execute("PRAGMA busy_timeout = 0")
+            try:
+                return bool(self.one("PRAGMA wal_checkpoint(TRUNCATE)") == 0)
+            finally:
+                self.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+
     def close(self) -> None:
         """Close it; idempotent."""
         with self._lock:

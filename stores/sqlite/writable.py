@@ -200,6 +200,7 @@ class WritableInsightStore(InsightStore):
         self._lock = lock
         self._vectors.catch_up()
         self.epoch = fence.take_over(connection)
+        self._unclean: int | None = self._last_message()  # who wrote before us may have been killed before its words were gone
 
     @classmethod
     def open(cls, path: Path, embedder_info: EmbedderInfo | None = None, *, backend: Backend | None = None) -> WritableInsightStore:
@@ -315,6 +316,25 @@ class WritableInsightStore(InsightStore):
         """Messages to publish with ``seq`` beyond ``after``, in order."""
         sql = "SELECT seq, topic, key, message_id, ts_ms, value, trace FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?"
         return [OutboxRow(*row) for row in self._connection.execute(sql, (after, limit))]
+
+    def forgot(self) -> None:
+        """Something was forgotten, and that is committed: from now on :meth:`clean` has work to do."""
+        self._unclean = self._last_message()
+
+    def clean(self) -> bool:
+        """Get deleted words out of the write-ahead file, too; whether nothing is left to do.
+
+        Deleting overwrites the database's pages, but their earlier states stand in the write-ahead file until it is emptied, which
+        a reader of an earlier state prevents: call again. Announcements from before hold words as well, so they must be sent first.
+        """
+        if self._unclean is None:
+            return True
+        if self._connection.empty_wal() and not self._connection.one("SELECT 1 FROM outbox WHERE seq <= ?", (self._unclean,)):
+            self._unclean = None
+        return self._unclean is None
+
+    def _last_message(self) -> int:
+        return int(self._connection.one("SELECT coalesce(max(seq), 0) FROM outbox"))
 
     def mark_sent(self, upto: int) -> None:
         """Messages up to and with this ``seq`` are published: forget them. Their numbers are never used again.

@@ -102,9 +102,11 @@ class InsightWriter:
         return plan.outcome()
 
     def _forget(self, plan: Plan) -> None:
-        """A cache before the embedder forgets the words as well."""
+        """A cache before the embedder forgets the words as well, and so does the store's write-ahead file."""
         forget = getattr(self._embedder, "forget", None)
         gone = [one for one in plan.insights.values() if one.status is InsightStatus.FORGOTTEN]
+        if gone:
+            self._store.forgot()
         if forget is not None and gone:
             forget(sorted({change.before.text for change in plan.changes if change.before is not None and change.after in gone}))
 
@@ -154,7 +156,8 @@ class InsightOutbox:
         self._store = store
 
     def pending(self, after: int, limit: int) -> Sequence[tuple[int, Emission]]:
-        """See :class:`streams.relay.Outbox`."""
+        """See :class:`streams.relay.Outbox`. Asked after every batch and now and then in between, so the store cleans up here."""
+        self._store.clean()
         return [
             (
                 row.seq,

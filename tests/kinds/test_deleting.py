@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from schemas.operations import ForgetInsight, LinkInsights, OrganiseInsight
 from stores.episodes import Effect, EpisodeFilter, WritableEpisodeStore
+from stores.sqlite import InsightStore
 from tests.support.episodes import INFO, At, batch, episode
 from tests.support.gateway import ADMIN, AGENT, OTHER, READER, WAIT, Brain, running_brain
 from tests.support.kinds import recalled, told
@@ -86,8 +89,40 @@ def test_deleted_words_stay_in_files_and_caches(tmp_path: Path) -> None:
         brain.service.briefing(READER)
         brain.service.forget(ADMIN, "bytes-2", held, "", WAIT)
         brain.settle()
-    holding = {path.name for path in tmp_path.rglob("*") if path.is_file() and secret in path.read_bytes()}
-    assert holding == {"log.db"}
+    assert holding(tmp_path, secret) == {"log.db"}
+
+
+def test_deleted_words_stay_in_the_write_ahead_file(tmp_path: Path) -> None:
+    """While everything is open. A reader of an earlier state holds the cleaning up, not the writer; then it is done after all."""
+    secret = b"quokkatic"
+    with running_brain(tmp_path) as brain, InsightStore.open(tmp_path / "defi-brain.db") as reader:
+        held = told(brain, "wal-1", "The quokkatic vault pays 9 percent.")
+        assert recalled(brain, "quokkatic vault") == [held]
+        assert "defi-brain.db-wal" in holding(tmp_path, secret)
+        with reader.snapshot():
+            assert reader.get(held) is not None
+            assert brain.service.forget(ADMIN, "wal-2", held, "", WAIT).state == "applied"
+            other = told(brain, "wal-3", "The numbat vault pays 3 percent.")
+            assert recalled(brain, "numbat vault") == [other]
+            seen = reader.get(held)
+            assert seen is not None
+            assert "quokkatic" in seen.text
+        told(brain, "wal-4", "The numbat router is slow.")
+        until(lambda: holding(tmp_path, secret) <= {"log.db", "log.db-wal"})
+        assert brain.insights.get(other) is not None
+
+
+def holding(folder: Path, secret: bytes) -> set[str]:
+    """The files in which some bytes are."""
+    return {path.name for path in folder.rglob("*") if path.is_file() and secret in path.read_bytes()}
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Look again and again, for as long as a test may wait."""
+    ends = time.monotonic() + WAIT
+    while not true():
+        assert time.monotonic() < ends
+        time.sleep(0.02)
 
 
 def test_one_delete_per_id(tmp_path: Path) -> None:
