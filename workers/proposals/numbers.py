@@ -77,7 +77,7 @@ def read(text: str, names: Iterable[str] = ()) -> list[Shown]:
     """Every number in a text, in order. ``names`` are taken out first, the longest first: digits in them are names. A name without
     a letter is none: it would take a number out.
 
-    >>> [(str(one.value), one.unit) for one in read("41 bps at 1,200.5 against -0.3 %, n = 2k")]
+    >>> [(f"{one.value:f}", one.unit) for one in read("41 bps at 1,200.5 against -0.3 %, n = 2k")]
     [('41', 'bps'), ('1200.5', ''), ('-0.3', '%'), ('2000', '')]
 
     Raises:
