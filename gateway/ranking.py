@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import takewhile
 
 from schemas.usage import MemoryUsed
 from stores.episodes import EpisodeStore
 from stores.recall.memories import Memory
 from stores.recall.preference import Preferred
 from stores.recall.tuning import recency
-from stores.sqlite import InsightStore, Trail
+from stores.sqlite import InsightStore, Trail, through
 from workers.ranker import MOST_USES, Features, Learned, RankerSettings, Shown, Use, blended, frequency, learn, taught
 
 HALF_LIFE_DAYS = 30.0
@@ -155,17 +156,7 @@ def _times_used(reports: Sequence[MemoryUsed]) -> dict[str, list[datetime]]:
 def most_used(insights: InsightStore, since: datetime, limit: int) -> list[tuple[str, int]]:
     """The memories used most often since a moment, and how often."""
     counted: Counter[str] = Counter()
-    cursor: str | None = None
-    while True:
-        page = insights.uses(limit=1000, cursor=cursor)
-        for report in page.items:
-            if report.ts < since:
-                return _top(counted, limit)
-            counted.update(set(report.used))
-        cursor = page.cursor
-        if cursor is None:
-            return _top(counted, limit)
-
-
-def _top(counted: Counter[str], limit: int) -> list[tuple[str, int]]:
+    latest_first = through(lambda cursor: insights.uses(limit=1000, cursor=cursor))
+    for report in takewhile(lambda one: one.ts >= since, latest_first):
+        counted.update(set(report.used))
     return sorted(counted.items(), key=lambda one: (-one[1], one[0]))[:limit]

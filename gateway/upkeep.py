@@ -27,7 +27,7 @@ from schemas.settings import Settings
 from schemas.signals import RegimeSignal
 from schemas.topics import OPERATIONS
 from stores.episodes import EpisodeStore
-from stores.sqlite import InsightFilter, InsightStore, SignalFilter
+from stores.sqlite import InsightFilter, InsightStore, SignalFilter, through
 from streams.log import LogAppender
 from streams.publisher import Publisher
 from workers import dedup, retention
@@ -86,14 +86,7 @@ def sweep(
 
 
 def _all(insights: InsightStore, status: InsightStatus) -> list[Insight]:
-    found: list[Insight] = []
-    cursor: str | None = None
-    while True:
-        page = insights.list(InsightFilter(status=status), limit=_PAGE, cursor=cursor)
-        found += page.items
-        cursor = page.cursor
-        if cursor is None:
-            return found
+    return list(through(lambda cursor: insights.list(InsightFilter(status=status), limit=_PAGE, cursor=cursor)))
 
 
 def _regimes(insights: InsightStore, out: Sequence[Insight]) -> tuple[dict[str, str], dict[str, tuple[str, datetime]]]:

@@ -226,24 +226,7 @@ class TeachRanker(_Operation):
     action: Literal["train", "reset"]
 
 
-InsightOperation = Annotated[
-    AddInsight
-    | UpvoteInsight
-    | DownvoteInsight
-    | EditInsight
-    | ArchiveInsight
-    | RestoreInsight
-    | AdjustInsight
-    | SubmitDirective
-    | RememberNote
-    | ForgetInsight
-    | TuneRecall
-    | LinkInsights
-    | OrganiseInsight
-    | TeachRanker,
-    Field(discriminator="kind"),
-]
-OPERATION: TypeAdapter[
+_Any = (
     AddInsight
     | UpvoteInsight
     | DownvoteInsight
@@ -258,4 +241,6 @@ OPERATION: TypeAdapter[
     | LinkInsights
     | OrganiseInsight
     | TeachRanker
-] = TypeAdapter(InsightOperation)
+)
+InsightOperation = Annotated[_Any, Field(discriminator="kind")]
+OPERATION: TypeAdapter[_Any] = TypeAdapter(InsightOperation)

@@ -12,7 +12,7 @@ from schemas.events import Action
 from schemas.insights import Insight
 from schemas.signals import DriftSignal
 from stores.episodes import EpisodeStore
-from stores.sqlite import InsightFilter, InsightStore, SignalFilter
+from stores.sqlite import InsightFilter, InsightStore, SignalFilter, through
 from workers.distil.confirm import Rule
 from workers.distil.learner import MOVES_WITH
 from workers.distil.observations import Observation, Observations
@@ -56,30 +56,19 @@ def load_subject(episodes: EpisodeStore, insights: InsightStore, key: str, limit
 
 def active(insights: InsightStore, key: str) -> list[Insight]:
     """Every active insight of a key."""
-    found: list[Insight] = []
-    cursor: str | None = None
-    while True:
-        page = insights.list(InsightFilter(key=key), limit=_PAGE, cursor=cursor)
-        found += page.items
-        cursor = page.cursor
-        if cursor is None:
-            return found
+    return list(through(lambda cursor: insights.list(InsightFilter(key=key), limit=_PAGE, cursor=cursor)))
 
 
 def _cuts(insights: InsightStore, key: str) -> Mapping[str, int]:
     """By metric, the time of the last alarm that cuts its evidence, in Unix milliseconds."""
     cuts: dict[str, int] = {}
-    cursor: str | None = None
-    while True:
-        page = insights.signals(SignalFilter(kind="drift", level="pair", key=key), limit=_PAGE, cursor=cursor)
-        for signal in page.items:
-            if isinstance(signal, DriftSignal):
-                at = int(signal.ts.timestamp() * 1000)
-                for name in MOVES_WITH.get(signal.metric, ()):
-                    cuts[name] = max(at, cuts.get(name, at))
-        cursor = page.cursor
-        if cursor is None:
-            return cuts
+    wanted = SignalFilter(kind="drift", level="pair", key=key)
+    for signal in through(lambda cursor: insights.signals(wanted, limit=_PAGE, cursor=cursor)):
+        if isinstance(signal, DriftSignal):
+            at = int(signal.ts.timestamp() * 1000)
+            for name in MOVES_WITH.get(signal.metric, ()):
+                cuts[name] = max(at, cuts.get(name, at))
+    return cuts
 
 
 def _observation(episode: Episode) -> Observation:

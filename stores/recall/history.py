@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from schemas.insights import Insight, InsightStatus
-from stores.sqlite import HistoryEntry, InsightFilter, InsightStore, Order
+from stores.sqlite import HistoryEntry, InsightFilter, InsightStore, Order, through
 from stores.sqlite.rows import insight_after
 
 _PAGE = 500
@@ -84,19 +84,15 @@ def beliefs_at(store: InsightStore, moment: datetime) -> Beliefs:
     insights: list[Insight] = []
     unknown = 0
     with store.snapshot():
-        cursor: str | None = None
-        while True:
-            page = store.list(InsightFilter(status=None), order=Order.RECENT, limit=_PAGE, cursor=cursor)
-            for present in page.items:
-                if present.created_ts > moment or present.status not in _SHOWN:
-                    continue
-                try:
-                    then = believed_at(present, store.history(present.id), moment)
-                except WordsUnknown:
-                    unknown += 1
-                    continue
-                if then is not None and then.status is InsightStatus.ACTIVE:
-                    insights.append(then)
-            cursor = page.cursor
-            if cursor is None:
-                return Beliefs(tuple(insights), unknown)
+        every = InsightFilter(status=None)
+        for present in through(lambda cursor: store.list(every, order=Order.RECENT, limit=_PAGE, cursor=cursor)):
+            if present.created_ts > moment or present.status not in _SHOWN:
+                continue
+            try:
+                then = believed_at(present, store.history(present.id), moment)
+            except WordsUnknown:
+                unknown += 1
+                continue
+            if then is not None and then.status is InsightStatus.ACTIVE:
+                insights.append(then)
+    return Beliefs(tuple(insights), unknown)

@@ -1,13 +1,12 @@
 """Insights in SQLite: rows, full text, vectors, history, and the one writer's bookkeeping, in one file."""
 
-from stores.sqlite.audit import Changed
 from stores.sqlite.connection import BACKENDS, Backend, usable_backends
 from stores.sqlite.errors import BadQuery, FencedOut, StoreError
 from stores.sqlite.filters import InsightFilter, Order, SignalFilter
-from stores.sqlite.inquiries import Fate, Page
+from stores.sqlite.inquiries import Fate, Page, through
 from stores.sqlite.links import Link, Organised
 from stores.sqlite.ranking import Mark, Trail
-from stores.sqlite.rows import HistoryEntry, OutboxRow, Place
+from stores.sqlite.rows import Changed, HistoryEntry, OutboxRow, Place
 from stores.sqlite.store import EmbedderInfo, Hit, InsightStore, StoreStats
 from stores.sqlite.uses import NoteVerdict, Tally, UseCount
 from stores.sqlite.writable import RefusedOperation, Transaction, WritableInsightStore
@@ -41,5 +40,6 @@ __all__ = [
     "Transaction",
     "UseCount",
     "WritableInsightStore",
+    "through",
     "usable_backends",
 ]

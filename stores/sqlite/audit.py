@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from stores.sqlite.connection import Connection
 from stores.sqlite.filters import INSIGHT_WHERE, InsightFilter, from_cursor, page_size, to_cursor
+from stores.sqlite.rows import Changed, from_microseconds
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LIST = "audit"
 _CHANGES = """
     SELECT insight_id, revision, op_id, kind, ts_us, author, reason, confidence_before, confidence_after FROM history
@@ -24,21 +22,6 @@ FACETS = ("category", "status", "tool", "chain", "metric")
 _COUNTS = {name: f"SELECT {name}, count(*) FROM insights WHERE {INSIGHT_WHERE} GROUP BY {name}" for name in FACETS}  # noqa: S608
 _AUTHORS = "SELECT author, count(*) FROM history GROUP BY author"
 _KINDS = "SELECT kind, count(*) FROM history GROUP BY kind"
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """One applied operation: on which insight, what kind, when (event time), who and why."""
-
-    insight_id: str
-    revision: int
-    op_id: str
-    kind: str
-    ts: datetime
-    author: str
-    reason: str
-    confidence_before: Decimal | None
-    confidence_after: Decimal
 
 
 def changes(
@@ -59,9 +42,8 @@ def changes(
 
 def _changed(row: Sequence[Any]) -> Changed:
     insight_id, revision, op_id, kind, ts_us, author, reason, before, after = row
-    ts = _EPOCH + timedelta(microseconds=ts_us)
     known = None if before is None else Decimal(before)
-    return Changed(insight_id, revision, op_id, kind, ts, author, reason, known, Decimal(after))
+    return Changed(insight_id, revision, op_id, kind, from_microseconds(ts_us), author, reason, known, Decimal(after))
 
 
 def change_facets(connection: Connection) -> dict[str, dict[str, int]]:

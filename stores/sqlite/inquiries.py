@@ -5,7 +5,7 @@ Mixed into :class:`~stores.sqlite.store.InsightStore`, which owns the connection
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, Literal, TypeVar
@@ -14,13 +14,13 @@ import orjson
 
 from schemas.signals import RegimeModel
 from schemas.usage import MemoryUsed
-from stores.sqlite.audit import Changed, change_facets, changes, insight_facets
+from stores.sqlite.audit import change_facets, changes, insight_facets
 from stores.sqlite.connection import Connection
 from stores.sqlite.filters import InsightFilter, microseconds
 from stores.sqlite.links import Link, Organised, bases, link_counts, links_of, organised, strongest_links
 from stores.sqlite.ranking import Mark, Trail, marks, progress, trails, uses_in_order, uses_until
 from stores.sqlite.regimes import Stretch, regime_model, signals_read, stretches
-from stores.sqlite.rows import HISTORY, HistoryEntry, Place, from_microseconds, history_of
+from stores.sqlite.rows import HISTORY, Changed, HistoryEntry, Place, from_microseconds, history_of
 from stores.sqlite.text import folded
 from stores.sqlite.tunings import Tuned, tuned
 from stores.sqlite.uses import (
@@ -44,6 +44,17 @@ class Page(Generic[Item]):
 
     items: tuple[Item, ...]
     cursor: str | None
+
+
+def through(ask: Callable[[str | None], Page[Item]]) -> Iterator[Item]:
+    """Every item of a list, page after page. ``ask`` gives the page that goes on at a cursor; None: the first one."""
+    cursor: str | None = None
+    while True:
+        page = ask(cursor)
+        yield from page.items
+        cursor = page.cursor
+        if cursor is None:
+            return
 
 
 @dataclass(frozen=True, slots=True)

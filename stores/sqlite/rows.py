@@ -20,12 +20,8 @@ Place = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryEntry:
-    """One applied operation. ``confidence_before`` is None for ADD; ``evidence`` is what the operation itself brought.
-
-    ``changes`` are the insight's fields that it changed, as JSON values (see :func:`changed_fields`); None where they are not kept:
-    of what was forgotten, and of what an earlier version wrote.
-    """
+class Changed:
+    """One applied operation: on which insight, what kind, when (event time), who and why. ``confidence_before`` is None for ADD."""
 
     insight_id: str
     revision: int
@@ -36,6 +32,16 @@ class HistoryEntry:
     reason: str
     confidence_before: Decimal | None
     confidence_after: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry(Changed):
+    """An applied operation with all that is kept of it. ``evidence`` is what the operation itself brought.
+
+    ``changes`` are the insight's fields that it changed, as JSON values (see :func:`changed_fields`); None where they are not kept:
+    of what was forgotten, and of what an earlier version wrote.
+    """
+
     evidence: Evidence | None
     changes: dict[str, Any] | None = None
 
