@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.output import UNHEALTHY, fail, json_option, plain_errors, print_json, print_table
-from gateway.cli.writes import WAIT_S, operator
+from gateway.cli.output import UNHEALTHY, json_option, plain_errors, print_json, print_table
+from gateway.cli.writes import WAIT_S, operator, said_enough
 
 if TYPE_CHECKING:
     from gateway.protection import BreakersView, BreakerView
 
 TIME = click.DateTime(["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"])
+
+
+def _valuation(command: Callable[..., None]) -> Callable[..., None]:
+    """The arguments of a valuation: PORTFOLIO VALUE, and options."""
+    for one in (
+        click.option("--ts", type=TIME, help="When it was worth that (UTC); default: now."),
+        click.option("--unit", default="USD", show_default=True),
+        click.option("--net-deposits", required=True, help="All that was ever paid in, less all that was ever taken out."),
+        click.argument("amount", metavar="VALUE"),
+        click.argument("portfolio"),
+    ):
+        command = one(command)
+    return command
 
 
 @click.group()
@@ -53,11 +67,7 @@ def _cells(one: BreakerView) -> tuple[object, ...]:
 
 
 @breakers.command()
-@click.argument("portfolio")
-@click.argument("amount", metavar="VALUE")
-@click.option("--net-deposits", required=True, help="All that was ever paid in, less all that was ever taken out.")
-@click.option("--unit", default="USD", show_default=True)
-@click.option("--ts", type=TIME, help="When it was worth that (UTC); default: now.")
+@_valuation
 @click.option("--missing", multiple=True, help="An asset without a price; makes the valuation one that decides nothing.")
 @json_option
 @click.pass_obj
@@ -77,11 +87,7 @@ def value(
 
 
 @breakers.command()
-@click.argument("portfolio")
-@click.argument("amount", metavar="VALUE")
-@click.option("--net-deposits", required=True, help="All that was ever paid in, less all that was ever taken out.")
-@click.option("--unit", default="USD", show_default=True)
-@click.option("--ts", type=TIME, help="When it was worth that (UTC); default: now.")
+@_valuation
 @click.option("--reason", required=True, help="Why the mark is begun anew.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
@@ -111,11 +117,5 @@ def _tell(arguments: dict[str, str | None], as_json: bool, ts: datetime | None, 
     with operator(arguments, writing=True) as (service, who):
         when = service.now() if ts is None else ts.replace(tzinfo=UTC)
         told = service.value_portfolio(who, {**fields, "ts": when.isoformat()}, WAIT_S)
-    if told.state == "refused":
-        fail(f"refused: {told.reason}: {told.detail}")
-    if as_json:
-        print_json(told.model_dump(mode="json"))
-    elif told.state == "pending":
-        click.echo("it is in the log, and not applied yet: see defi-brain status", err=True)
-    elif told.portfolio is not None:
+    if not said_enough(told, as_json) and told.portfolio is not None:
         click.echo(f"{told.portfolio.portfolio}: {told.portfolio.state}, {told.portfolio.drawdown_bps / 100:.2f} % under its mark")

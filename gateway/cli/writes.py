@@ -14,6 +14,7 @@ from gateway.settings import load_settings
 
 if TYPE_CHECKING:
     from gateway.keys import Caller
+    from gateway.protection import ValuationView
     from gateway.service import BrainService
     from gateway.views import WriteView
 
@@ -41,13 +42,9 @@ def write(
     """Send a write, wait until it is applied, and say so; exit code 1 when it is refused. ``names``: also the insight concerned."""
     with operator(arguments, writing=True) as (service, who):
         told = work(service, who, str(uuid.uuid4()))
-    if told.state == "refused":
-        fail(f"refused: {told.reason}: {told.detail}")
-    if as_json:
-        print_json(told.model_dump(mode="json"))
-    elif told.state == "pending":
-        click.echo("it is in the log, and not applied yet: see defi-brain status", err=True)
-    elif not names:
+    if said_enough(told, as_json):
+        return
+    if not names:
         click.echo(done)
     else:
         confidence = "" if told.confidence is None else f", confidence {told.confidence:.2f}"
@@ -62,3 +59,14 @@ def found(service: BrainService, who: Caller, prefix: str) -> str:
         return service.by_prefix(who, prefix).id
     except NotFound as error:
         fail(str(error), error.hint)
+
+
+def said_enough(told: WriteView | ValuationView, as_json: bool) -> bool:
+    """Tell what became of a write; False where it was applied and is still to be told in words. Exit code 1 when it is refused."""
+    if told.state == "refused":
+        fail(f"refused: {told.reason}: {told.detail}")
+    if as_json:
+        print_json(told.model_dump(mode="json"))
+    elif told.state == "pending":
+        click.echo("it is in the log, and not applied yet: see defi-brain status", err=True)
+    return as_json or told.state == "pending"
