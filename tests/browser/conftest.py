@@ -35,7 +35,7 @@ def unavailable(reason: str) -> None:
     pytest.skip(f"no browser: {reason}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # Playwright's loop runs while it is open, and asyncio.run fails beside it
 def chromium() -> Iterator[Any]:
     try:
         from playwright.sync_api import sync_playwright
