@@ -7,6 +7,7 @@ Everything here is synchronous and safe to share between threads.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +19,7 @@ from gateway.browsing import Browsing
 from gateway.errors import Gone, NotFound
 from gateway.forgetting import Forgetting
 from gateway.keys import Caller, Tier
-from gateway.llm.service import Proposing
+from gateway.llm.service import Bounds, Proposing
 from gateway.operating import Operating
 from gateway.protection import Protecting
 from gateway.standing import Standing, standings
@@ -41,7 +42,7 @@ from stores.recall.recall import EVERYTHING, Recall
 from stores.recall.result import RecallResult
 from stores.recall.sources import Embedder
 from stores.recall.triples import split_key
-from stores.sqlite import HistoryEntry, InsightFilter, InsightStore, Order, Page, SignalFilter
+from stores.sqlite import HistoryEntry, InsightFilter, InsightStore, Order, Page, SignalFilter, through
 from streams.publisher import Publisher
 
 LEARNED = tuple(category for category in Category if category is not Category.OPERATOR_DIRECTIVE)
@@ -64,7 +65,8 @@ class Recalled:
 
 
 class BrainService(Browsing, Protecting, Proposing, Operating, Forgetting):
-    """The memory, for callers. ``pipeline`` tells who applies what is written; ``clock`` gives event time for what has none."""
+    """The memory, for callers. ``pipeline`` tells who applies what is written; ``clock`` gives event time for what has none;
+    ``bounds`` are what a client's model is held to."""
 
     def __init__(
         self,
@@ -75,6 +77,7 @@ class BrainService(Browsing, Protecting, Proposing, Operating, Forgetting):
         recall: Recall,
         embedder: Embedder,
         clock: Callable[[], datetime],
+        bounds: Bounds,
         monotonic: Callable[[], float] = time.monotonic,
         pipeline: Callable[[], PipelineState] = lambda: "elsewhere",
         on_recall: OnRecall | None = None,
@@ -84,6 +87,7 @@ class BrainService(Browsing, Protecting, Proposing, Operating, Forgetting):
         self._age = Ageing(insights, episodes, monotonic)
         self._pipeline = pipeline
         self._on_recall = on_recall
+        self._bounds = bounds
         self._schedule: BriefingSchedule | None = None
 
     @property
@@ -197,14 +201,8 @@ class BrainService(Browsing, Protecting, Proposing, Operating, Forgetting):
     def least_sure(self, caller: Caller, limit: int) -> tuple[Insight, ...]:
         """Active insights of the least confidence, the least sure first."""
         caller.need(Tier.READ)
-        found: list[Insight] = []
-        cursor: str | None = None
-        while True:
-            page = self._insights.list(limit=_PAGE, cursor=cursor)
-            found = [*found, *page.items][-limit:]
-            cursor = page.cursor
-            if cursor is None:
-                return tuple(reversed(found))
+        surest_first = through(lambda cursor: self._insights.list(limit=_PAGE, cursor=cursor))
+        return tuple(reversed(deque(surest_first, limit)))
 
     def history(self, caller: Caller, insight_id: str) -> tuple[HistoryEntry, ...]:
         """Every operation on an insight; a forgotten one's has no words.
@@ -286,17 +284,9 @@ class BrainService(Browsing, Protecting, Proposing, Operating, Forgetting):
         moment = now or self._clock()
         status = None if include_ended else InsightStatus.ACTIVE
         wanted = InsightFilter(categories=(Category.OPERATOR_DIRECTIVE,), status=status)
-        found: list[Insight] = []
-        cursor: str | None = None
-        while True:
-            page = self._insights.list(wanted, order=Order.RECENT, limit=_PAGE, cursor=cursor)
-            found += page.items
-            cursor = page.cursor
-            if cursor is None:
-                break
         chosen = [
             one
-            for one in found
+            for one in through(lambda cursor: self._insights.list(wanted, order=Order.RECENT, limit=_PAGE, cursor=cursor))
             if one.directive is not None
             and (include_ended or one.directive.in_force(moment))
             and (key is None or takes_in(split_key(one.key), *split_key(key)))
