@@ -12,6 +12,7 @@ from typing import cast
 from gateway.briefing import briefing
 from gateway.composition import Pipeline, layout, open_embedder, open_episodes, open_insights, open_log
 from gateway.llm.briefing import briefing_by_model
+from gateway.llm.service import Bounds
 from gateway.metrics.observe import watched_alone
 from gateway.metrics.recall_part import RecallPart
 from gateway.metrics.wiring import open_observed
@@ -164,6 +165,7 @@ def open_service(settings: Settings, *, pipeline: bool = True, clock: Callable[[
             recall=recall,
             embedder=embedder,
             clock=clock,
+            bounds=Bounds.of(settings),
             pipeline=state,
             on_recall=asked.note,
         )

@@ -16,11 +16,24 @@ from gateway.views import View
 from gateway.writing import Log
 from schemas.identity import content_id
 from schemas.model_said import ModelSaid
+from schemas.settings import Settings
 from stores.episodes import EpisodeStore
 from stores.sqlite import InsightStore
 
-Q = 0.02
-LIMIT = 2000
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What proposals are held to: ``q``, the error rate that they may spend, a key; ``limit``, the most episodes of a key; and
+    ``summary_chars``, the longest summary in a question. The same as for a model that the operator sets up."""
+
+    q: float
+    limit: int
+    summary_chars: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> Bounds:
+        """Those of the settings."""
+        return cls(settings.llm_fdr, settings.evidence_limit, settings.llm_summary_chars)
 
 
 class VerdictView(View):
@@ -61,6 +74,7 @@ class Proposing:
     _insights: InsightStore
     _episodes: EpisodeStore | None
     _clock: Callable[[], datetime]
+    _bounds: Bounds
 
     def question_about(self, caller: Caller, key: str) -> Ask | None:
         """What a model may be asked about a key; None where there is not enough to ask about."""
@@ -86,7 +100,8 @@ class Proposing:
             return None
         history = History(self._log)
         asker = Asker(model, Breaker("sampling"), Budget(1_000_000), clock=self._clock, retries=0)
-        return Proposer(asker, self._log, self._episodes, self._insights, history, q=Q, limit=LIMIT)
+        q, limit, chars = self._bounds.q, self._bounds.limit, self._bounds.summary_chars
+        return Proposer(asker, self._log, self._episodes, self._insights, history, q=q, limit=limit, summary_chars=chars)
 
 
 def _request(caller: Caller, request_id: str) -> str:

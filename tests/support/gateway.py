@@ -12,6 +12,7 @@ from typing import Any
 
 from gateway.composition import Layout, open_sinks, stage_slots
 from gateway.keys import ApiKey, Caller, KeyStore, Tier
+from gateway.llm.service import Bounds
 from gateway.ranking import LearnedRanking
 from gateway.service import BrainService
 from schemas.settings import Settings
@@ -95,9 +96,12 @@ class Brain:
 
 
 @contextmanager
-def running_brain(folder: Path, *, works: bool = True) -> Iterator[Brain]:
-    """A brain at work in a folder; or one whose stages stand still, so that nothing that is written is applied."""
-    settings = Settings(data_dir=folder, window_min_episodes=50)
+def running_brain(folder: Path, *, works: bool = True, **more: Any) -> Iterator[Brain]:
+    """A brain at work in a folder; or one whose stages stand still, so that nothing that is written is applied.
+
+    ``more`` are settings that differ from the defaults.
+    """
+    settings = Settings(data_dir=folder, window_min_episodes=50, **more)
     where = Layout(folder)
     embedder = WordEmbedder()
     clock = Clock(at(24 * 365))
@@ -126,6 +130,7 @@ def running_brain(folder: Path, *, works: bool = True) -> Iterator[Brain]:
             preference=LearnedRanking(insights, episodes),
         )
         service = BrainService(
-            log=log, insights=insights, episodes=episodes, recall=recall, embedder=embedder, clock=clock, pipeline=lambda: "here"
-        )
+            log=log, insights=insights, episodes=episodes, recall=recall, embedder=embedder, clock=clock, pipeline=lambda: "here",
+            bounds=Bounds.of(settings),
+        )  # fmt: skip
         yield Brain(service, log, insights, clock, keys, folder)

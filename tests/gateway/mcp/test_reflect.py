@@ -22,9 +22,8 @@ ROWS = 140
 KEY = "call:offchain:m"
 
 
-@pytest.fixture(scope="module")
-def brain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brain]:
-    folder: Path = tmp_path_factory.mktemp("brain")
+def executions() -> list[dict[str, Any]]:
+    """Rewards that are lower under load."""
     random = np.random.default_rng(2)
     events = []
     for i in range(ROWS):
@@ -32,8 +31,14 @@ def brain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brain]:
         reward = round(float(random.normal(10, 1)) - (4.0 if load >= 0.5 else 0.0), 3)
         fields = {"event_id": f"e{i}", "tool": "call", "agent_id": "a", "status": "success", "pair": "m", "reward": str(reward)}
         events.append({**fields, "ts_executed": at(i * 0.02).isoformat(), "features": {"load": load}})
+    return events
+
+
+@pytest.fixture(scope="module")
+def brain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brain]:
+    folder: Path = tmp_path_factory.mktemp("brain")
     with running_brain(folder) as running:
-        running.publish(*events)
+        running.publish(*executions())
         yield running
 
 
@@ -89,3 +94,17 @@ def test_a_key_without_evidence_and_a_caller_who_may_only_read(brain: Brain) -> 
     assert "not enough" in reflect(brain, "auto", "none:1:x", sampling_callback=callback).content[0].text
     assert reflect(brain, "auto", KEY, READER, sampling_callback=callback).is_error
     assert not seen
+
+
+def test_the_settings_bound_a_clients_model_too(tmp_path: Path) -> None:
+    """The claim that is confirmed by default is not at a far stricter error rate, and only the latest episodes are looked at."""
+    seen: list[CreateMessageRequestParams] = []
+    callback = answering(json.dumps({"claims": [CLAIM]}), seen)
+    with running_brain(tmp_path, llm_fdr=1e-30, evidence_limit=130, llm_summary_chars=500) as strict:
+        strict.publish(*executions())
+        result = reflect(strict, "auto", KEY, sampling_callback=callback)
+    assert not result.is_error, result.content
+    assert [one["accepted"] for one in result.structured_content["verdicts"]] == [False]
+    question = str(seen[0].messages[0].content)
+    assert "65 rows" in question
+    assert "70 rows" not in question
