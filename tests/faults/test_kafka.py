@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,6 +20,7 @@ from tests.support.kafka import fresh_topics, own_broker, settings_for, shared_b
 from tests.support.kafka_checks import Seen, everything, nothing_lost
 from tests.support.kafka_runs import ALL, STEPS, Runs, worker
 from tests.support.streams import Store, execution, fill, pipeline
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 SMALL = {"batch_records": 16, "checkpoint_records": 10}
@@ -78,14 +78,6 @@ def kill_and_compare(kafka: Settings, store: Path, undisturbed: Seen, kills: lis
             nothing_lost(log, store)
     finally:
         runs.close()
-
-
-def until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
-    """Wait until it holds; the test fails where it does not."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that in time"
-        time.sleep(0.1)
 
 
 def committed(log: KafkaLog, settings: Settings, stage: str) -> int:

@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,19 +20,12 @@ from streams.kafka.client import group_of
 from streams.kafka.log import KafkaLog
 from streams.sources.market import simulate
 from tests.support.kafka import fresh_topics, settings_for, shared_broker
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 COMMAND = "import json, sys; from gateway.kafka import run_workers; from schemas.settings import Settings\n"
 COMMAND += "run_workers(Settings(**json.loads(sys.argv[1])), ['writer'])"
-
-
-def until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
-    """Wait until it holds; the test fails where it does not."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that in time"
-        time.sleep(0.05)
 
 
 @pytest.fixture

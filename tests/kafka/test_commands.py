@@ -8,9 +8,8 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from streams.kafka.client import group_of
 from streams.kafka.log import KafkaLog
 from streams.publisher import Publisher
 from tests.support.streams import execution, read_all
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -71,15 +71,6 @@ def running(settings: Settings, errors: Path, *arguments: str, **environment: st
     assert process.returncode == 0, errors.read_text()
 
 
-def until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    """Wait until it holds, as long as the process lives."""
-    deadline = time.monotonic() + 90
-    while not condition():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 def page(port: int, path: str) -> str | None:
     """A page of a metrics port; None while there is none, or it says no."""
     try:
@@ -105,14 +96,14 @@ def test_every_command_on_a_cluster(kafka: Settings, tmp_path: Path) -> None:
     assert run(kafka, "fingerprint") == rebuilt["running"]
     port = free_port()
     with running(kafka, tmp_path / "errors", "up", DEFI_BRAIN_METRICS_PORT=str(port)) as up:
-        until(lambda: page(port, "/readyz") is not None, up)
+        until(lambda: page(port, "/readyz") is not None, "it is ready", living=up)
         found = run(kafka, "ingest", str(second), "--format", "tool-executions")
         assert (found["records"], found["processed"], found["duplicates"], found["rejected"]) == (51, 0, 50, 1)
         assert found["reasons"] == {"not_json": 1}
         run(kafka, "simulate", "--seed", "4", "--events", "30", "--publish")
         submitted = run(kafka, "directives", "submit", "No leverage over 2x", "--type", "market_context")
         assert submitted["state"] == "applied"
-        until(lambda: run(kafka, "status")["episodes"] == 150, up)
+        until(lambda: run(kafka, "status")["episodes"] == 150, "all are episodes", living=up)
         assert {one["members"] for one in run(kafka, "status")["stages"].values()} == {1, None}
         with open_service(kafka) as service:
             operator = Caller("operator", Tier.ADMIN)
@@ -187,11 +178,7 @@ def test_a_log_moves_a_worker_runs_and_letters_are_sent_again(kafka: Settings, t
             [*command, "worker", "embed", "signals", "--json"], stdout=subprocess.PIPE, stderr=errors, env=environment
         )
         try:
-            deadline = time.monotonic() + 90
-            while sum(log.committed(group_of(kafka, "signals")).values()) < 40:
-                assert worker.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+            until(lambda: sum(log.committed(group_of(kafka, "signals")).values()) >= 40, "all have been read", living=worker)
             metrics = page(port, "/metrics") or ""
             parts = re.findall(r"scrape_errors_total{part=.(\w+).} 0.0", metrics)
             assert parts == ["log", "meter", "cluster", "files", "info", "embedder"], "every part could be read"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from schemas.operations import ForgetInsight, LinkInsights, OrganiseInsight
@@ -13,6 +11,7 @@ from tests.support.episodes import INFO, At, batch, episode
 from tests.support.gateway import ADMIN, AGENT, OTHER, READER, WAIT, Brain, running_brain
 from tests.support.kinds import recalled, told
 from tests.support.sqlite import add, at
+from tests.support.waiting import until
 
 ADA = ("Ada", "Bob", "Cyd")
 
@@ -115,14 +114,6 @@ def test_deleted_words_stay_in_the_write_ahead_file(tmp_path: Path) -> None:
 def holding(folder: Path, secret: bytes) -> set[str]:
     """The files in which some bytes are."""
     return {path.name for path in folder.rglob("*") if path.is_file() and secret in path.read_bytes()}
-
-
-def until(true: Callable[[], bool]) -> None:
-    """Look again and again, for as long as a test may wait."""
-    ends = time.monotonic() + WAIT
-    while not true():
-        assert time.monotonic() < ends
-        time.sleep(0.02)
 
 
 def test_one_delete_per_id(tmp_path: Path) -> None:

@@ -30,8 +30,9 @@ from schemas.topics import TOOLS_EXECUTED
 from streams.publisher import Publisher
 from tests.support.kafka import fresh_topics, settings_for, shared_broker
 from tests.support.market import market_events
-from tests.support.prometheus import Watcher, until
+from tests.support.prometheus import Watcher
 from tests.support.streams import GARBAGE, execution
+from tests.support.waiting import until
 
 pytestmark = [
     pytest.mark.slow,

@@ -29,9 +29,10 @@ from streams.embedded.worker import StageSlot
 from streams.publisher import Publisher
 from tests.support.docs import alerts
 from tests.support.metrics import brain, probe
-from tests.support.prometheus import Watcher, hurried, until
+from tests.support.prometheus import Watcher, hurried
 from tests.support.sqlite import MODEL, add
 from tests.support.streams import GARBAGE, Episodes, Store, execution, fill, pipeline
+from tests.support.waiting import until
 from workers.stage import Delivery, Outcome
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")

@@ -25,8 +25,9 @@ from tests.support.kafka import fresh_topics, settings_for, shared_broker
 from tests.support.kafka_watch import Stranger, workers_on_kafka
 from tests.support.llm import endpoint, saying
 from tests.support.metrics import brain, probe
-from tests.support.prometheus import Watcher, until
+from tests.support.prometheus import Watcher
 from tests.support.streams import Store, execution, pipeline
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from deploy.prometheus.server import RULES, Prometheus, configuration
 from gateway.metrics.observe import Observation
 from gateway.metrics.server import MetricsServer
+from tests.support.waiting import until
 
 WINDOW = "15s"
 INTERVAL = "500ms"
 _PLACE = "placeholder"
-
-
-def until(condition: Callable[[], bool], what: str, timeout_s: float = 90.0) -> None:
-    """Wait for a condition that only another process can make true; fail when it never is."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"in {timeout_s:.0f} s it never came true that {what}"
-        time.sleep(0.1)
 
 
 def hurried(but: frozenset[str] = frozenset()) -> str:
