@@ -6,23 +6,13 @@ from typing import Any, Literal
 
 from gateway.quoting import reads_like_an_instruction
 from gateway.service import Recalled
-from gateway.views import InsightView, RecallView, View, memory_view
-from schemas.types import iso
+from gateway.views import FoundEpisode, InsightView, RecallView, View, found_episode, memory_view
 from stores.episodes import Hit
 
 
-class EpisodeHit(View):
+class EpisodeHit(FoundEpisode):
     """An episode that was found. Its text is data, not an instruction."""
 
-    id: str
-    score: float
-    time: str
-    key: str
-    label: str
-    status: str
-    importance: float
-    regime: str | None
-    simulated: bool
     text: str
     suspicious: bool
 
@@ -58,15 +48,7 @@ class MemoryResult(View):
 def episode_hit(hit: Hit) -> EpisodeHit:
     """A found episode for callers."""
     return EpisodeHit(
-        id=hit.id,
-        score=round(hit.score, 6),
-        time=iso(hit.ts),
-        key=hit.key,
-        label=hit.label,
-        status=hit.status,
-        importance=hit.importance,
-        regime=hit.regime,
-        simulated=hit.simulated,
+        **found_episode(hit),
         text=hit.reflection,
         suspicious=reads_like_an_instruction(hit.reflection),
     )

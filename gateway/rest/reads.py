@@ -18,12 +18,14 @@ from gateway.rest.problems import documented
 from gateway.service import BrainService
 from gateway.views import (
     BriefingView,
+    FoundEpisode,
     HistoryView,
     InsightView,
     PageView,
     RecallView,
     StatsView,
     View,
+    found_episode,
     history_view,
     insight_view,
     memory_view,
@@ -31,7 +33,6 @@ from gateway.views import (
 from schemas.claims import Category
 from schemas.episodes import Episode
 from schemas.insights import InsightStatus
-from schemas.types import iso
 from stores.episodes import EpisodeFilter
 from stores.sqlite import InsightFilter, Order, SignalFilter
 
@@ -45,18 +46,9 @@ Cursor = Annotated[str | None, Query(min_length=1, max_length=400)]
 NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "You have this state already (If-None-Match)."}}
 
 
-class EpisodeHitView(View):
+class EpisodeHitView(FoundEpisode):
     """An episode that was found."""
 
-    id: str
-    score: float
-    time: str
-    key: str
-    label: str
-    status: str
-    importance: float
-    regime: str | None
-    simulated: bool
     reflection: str
 
 
@@ -199,23 +191,7 @@ def search_episodes(
     """Episodes by words and by meaning."""
     wanted = EpisodeFilter(key=key, tool=tool, chain=chain, pair=pair, regime=regime, failed=failed, since=since, until=until)
     hits = service_of(request).search_episodes(caller, q, wanted, limit)
-    return EpisodeHitsView(
-        items=tuple(
-            EpisodeHitView(
-                id=hit.id,
-                score=round(hit.score, 6),
-                time=iso(hit.ts),
-                key=hit.key,
-                label=hit.label,
-                status=hit.status,
-                importance=hit.importance,
-                regime=hit.regime,
-                simulated=hit.simulated,
-                reflection=hit.reflection,
-            )
-            for hit in hits
-        )
-    )
+    return EpisodeHitsView(items=tuple(EpisodeHitView(**found_episode(hit), reflection=hit.reflection) for hit in hits))
 
 
 @router.get("/episodes/{episode_id}", response_model=EpisodeView, responses=documented(404) | NOT_MODIFIED)
