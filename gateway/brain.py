@@ -23,12 +23,14 @@ from gateway.upkeep import upkeep_beside
 from gateway.writing import Log
 from schemas.errors import BrainError
 from schemas.settings import Settings
+from stores.episodes import EpisodeStore
 from stores.recall.live import LiveInsights
 from stores.recall.recall import Recall
 from stores.recall.regimes import Regimes
 from stores.recall.sources import Embedder
 from stores.recall.stored import EpisodeSource, InsightSource
 from stores.recall.tuning import RecallTuning
+from stores.sqlite import InsightStore
 from streams.kafka.log import KafkaLog
 from streams.log import DriverBusy
 from workers.ranker import RankerSettings
@@ -115,6 +117,26 @@ def ranker_settings(settings: Settings) -> RankerSettings:
     )
 
 
+def _recall(
+    settings: Settings,
+    insights: InsightStore,
+    episodes: EpisodeStore | None,
+    embedder: Embedder,
+    ranking: LearnedRanking,
+    *,
+    to_stay: bool,
+) -> Recall:
+    """Recall over both stores. ``to_stay``: what it reads most is kept in memory."""
+    return Recall(
+        EpisodeSource(episodes, mirrored=to_stay) if episodes else None,
+        LiveInsights(insights, embedder) if to_stay else InsightSource(insights, embedder),
+        embedder,
+        recall_tuning(settings),
+        regimes=Regimes(insights),
+        preference=ranking,
+    )
+
+
 @contextmanager
 def open_service(settings: Settings, *, pipeline: bool = True, clock: Callable[[], datetime] = utc_now) -> Iterator[BrainService]:
     """The service over the settings' data folder, which is made if need be.
@@ -150,14 +172,7 @@ def open_service(settings: Settings, *, pipeline: bool = True, clock: Callable[[
         asked.ranking = ranking.standing
         if pipeline and state() == "elsewhere":
             stack.enter_context(watched_alone(settings, [asked]))
-        recall = Recall(
-            EpisodeSource(episodes, mirrored=pipeline) if episodes else None,
-            LiveInsights(insights, embedder) if pipeline else InsightSource(insights, embedder),
-            embedder,
-            recall_tuning(settings),
-            regimes=Regimes(insights),
-            preference=ranking,
-        )
+        recall = _recall(settings, insights, episodes, embedder, ranking, to_stay=pipeline)
         service = BrainService(
             log=log,
             insights=insights,
