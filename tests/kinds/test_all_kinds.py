@@ -7,6 +7,7 @@ deleting
 - deleted_rows_are_recalled_from_an_index
 - deleted_rows_live_on_in_what_was_derived_from_them
 - deleted_words_stay_in_files_and_caches
+- deleted_words_stay_in_the_write_ahead_file
 - one_delete_per_id
 
 writing

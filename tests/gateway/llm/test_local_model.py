@@ -19,13 +19,13 @@ from tests.support.gateway import WordEmbedder
 from tests.support.local_model import serving, weights
 from tests.support.taught import Brain
 
-pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 PATIENCE_S = 600.0
 
 
 @pytest.fixture(params=["gemma", "smollm2"])
 def model(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenAICompatible]:
+    pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
     file = weights(request.param, tmp_path)
     if file is None:
         pytest.skip(f"the weights of {request.param} are not installed")
