@@ -32,7 +32,9 @@ class Live:
             self.counts["episodes"] += tally.processed
             self.counts["duplicates"] += tally.duplicates
         elif progress.stage == "signals":
-            self.counts["alarms"] += len(progress.emissions)
+            kinds = Counter(getattr(emission.message, "kind", "") for emission in progress.emissions)
+            self.counts["alarms"] += kinds["drift"]
+            self.counts["regime_changes"] += kinds["regime"]
         elif progress.stage == "distil":
             said = [emission.message for emission in progress.emissions if emission.topic is OPERATIONS]
             self.operations.update(operation.kind for operation in said)  # type: ignore[attr-defined]
@@ -54,11 +56,12 @@ class Live:
         made = ", ".join(f"{count} {kind}" for kind, count in sorted(self.operations.items())) or "none"
         return (
             f"{self.counts['events']} events ({self.counts['events'] / self.seconds:.0f}/s), {self.counts['episodes']} episodes, "
-            f"{self.counts['duplicates']} duplicates, {self.counts['rejected']} rejected, {self.counts['alarms']} alarms, "
+            f"{self.counts['duplicates']} duplicates, {self.counts['rejected']} rejected, {self.counts['alarms']} drift alarms, "
+            f"{self.counts['regime_changes']} changes of regime, "
             f"operations: {made}"
         )
 
     def summary(self) -> dict[str, object]:
         """The same for programs."""
-        names = ("events", "episodes", "duplicates", "rejected", "alarms")
+        names = ("events", "episodes", "duplicates", "rejected", "alarms", "regime_changes")
         return {**{name: self.counts[name] for name in names}, "operations": dict(self.operations), "seconds": self.seconds}
