@@ -91,7 +91,7 @@ class Timeline:
 
 
 LANE, LANES = 24, 12
-NAMES_WIDTH = 240
+NAMES_WIDTH = 380
 
 
 def timeline(signals: Sequence[tuple[str, str, float, str, str]]) -> Timeline:

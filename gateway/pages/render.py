@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -38,6 +39,9 @@ MENU = (
 )
 
 
+_ADDRESS = re.compile(r"\b(0x[0-9a-fA-F]{4})[0-9a-fA-F]{32}([0-9a-fA-F]{4})\b")
+
+
 class Renderer:
     """Templates of this package. Everything in them is escaped; a name that the data lacks is an error and not an empty string."""
 
@@ -46,7 +50,7 @@ class Renderer:
             loader=PackageLoader("gateway.pages"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
         self._environment.globals.update(menu=MENU, confidence_chart=confidence_chart, timeline=timeline, seconds=seconds)
-        self._environment.filters.update(short=short, day=day, figure=figure)
+        self._environment.filters.update(short=short, day=day, figure=figure, brief=brief)
 
     def page(
         self, request: Request, template: str, data: Mapping[str, Any], session: Session | None, status: int = 200
@@ -94,6 +98,15 @@ def own_path(path: str) -> str:
 def short(value: str) -> str:
     """The first eight characters of an id."""
     return value[:8]
+
+
+def brief(value: str) -> str:
+    """A text in which each address is as wallets show it.
+
+    >>> brief("swap:1:0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48:cost_bps")
+    'swap:1:0xa0b8…eb48:cost_bps'
+    """
+    return _ADDRESS.sub(r"\1…\2", value)
 
 
 def day(value: str) -> str:
