@@ -32,6 +32,7 @@ from gateway.pages.session import COOKIE, Session, Sessions, own_form, set_cooki
 from gateway.pages.views import Views
 from gateway.rest.guards import BodyLimit, Gatekeeper, RateLimit, TooMany, Unknown
 from gateway.rest.problems import of_error, problem, status_of
+from gateway.rest.updates import Lookout
 from gateway.service import BrainService
 from schemas.errors import BrainError
 
@@ -72,6 +73,7 @@ class _Pages:
         self._keeper = Gatekeeper(keys, limit)
         self._sessions = Sessions(keys, monotonic)
         self._renderer = Renderer()
+        self._lookout = Lookout(service.log)
 
     def routes(self) -> list[Route | Mount]:
         """Every address."""
@@ -215,7 +217,7 @@ class _Pages:
         cookie = request.cookies.get(COOKIE)
         if await run_in_threadpool(self._session, request) is None:
             return problem(401, "no_session", "you are not signed in", headers=HEADERS)
-        stream = live(self._service.log, lambda: self._sessions.of(cookie) is not None)
+        stream = live(self._service.log, self._lookout, lambda: self._sessions.of(cookie) is not None)
         return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)
 
     # --- errors

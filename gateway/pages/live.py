@@ -7,12 +7,15 @@ from collections.abc import AsyncIterator, Callable
 
 import orjson
 
-from gateway.rest.updates import LOOK_S, Place
+from gateway.rest.updates import LOOK_S, Lookout, Place
 from gateway.writing import Log
 
 
-async def live(log: Log, still_here: Callable[[], bool]) -> AsyncIterator[str]:
-    """Events named ``change``, each with the insight's id, the kind of operation and the new confidence; comments keep it alive."""
+async def live(log: Log, lookout: Lookout, still_here: Callable[[], bool]) -> AsyncIterator[str]:
+    """Events named ``change``, each with the insight's id, the kind of operation and the new confidence; comments keep it alive.
+
+    The lookout waits for every stream of the application with one thread.
+    """
     place = await asyncio.to_thread(Place.at_end, log)
     yield ": listening\n\n"
     while await asyncio.to_thread(still_here):
@@ -28,4 +31,4 @@ async def live(log: Log, still_here: Callable[[], bool]) -> AsyncIterator[str]:
             yield f"id: {event_id}\nevent: change\ndata: {orjson.dumps(told).decode()}\n\n"
         if not found:
             yield ": still here\n\n"
-            await asyncio.to_thread(log.wait, seen, LOOK_S)
+            await lookout.changed(seen, LOOK_S)

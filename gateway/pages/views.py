@@ -18,7 +18,7 @@ from schemas.insights import Insight
 from schemas.signals import Signal
 from schemas.types import iso
 from stores.episodes import Hit, Place
-from stores.sqlite import Changed, InsightFilter, Order, SignalFilter
+from stores.sqlite import Changed, InsightFilter, SignalFilter
 from stores.sqlite.links import Link
 
 Data = dict[str, Any]
@@ -75,12 +75,8 @@ class Views:
 
     def _supporting(self, caller: Caller, insight: Insight) -> list[Data]:
         """The sample of episodes that the evidence names, as far as they are there."""
-        shown: list[Data] = []
-        for evidence in (insight.evidence, insight.latest):
-            for episode_id in evidence.episode_ids if evidence else ():
-                if episode_id not in {one["id"] for one in shown}:
-                    shown.append({"id": episode_id})
-        return shown
+        behind = (episode_id for one in (insight.evidence, insight.latest) if one for episode_id in one.episode_ids)
+        return [{"id": episode_id} for episode_id in dict.fromkeys(behind)]
 
     def episodes(self, caller: Caller, query: Query) -> Data:
         """Episodes with facets: the latest first, or with words the best."""
@@ -175,10 +171,6 @@ class Views:
             "facets": self._service.change_facets(caller),
             "cursor": page.cursor,
         }
-
-    def orders(self) -> tuple[str, ...]:
-        """How insights can be sorted."""
-        return tuple(str(one) for one in Order)
 
 
 def _insight(insight: Insight, standing: Standing | None = None) -> Data:
