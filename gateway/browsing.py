@@ -13,7 +13,7 @@ from gateway.keys import Caller, Tier
 from gateway.regimes import RegimeReads
 from stores.episodes import EpisodeFilter, EpisodeStore, Place
 from stores.episodes import Hit as EpisodeHit
-from stores.sqlite import Changed, InsightFilter, InsightStore, Page, UseCount
+from stores.sqlite import Changed, InsightFilter, InsightStore, Page, SignalFilter, UseCount
 
 
 class Browsing(RegimeReads):
@@ -69,6 +69,11 @@ class Browsing(RegimeReads):
         """How many operations each author and each kind has."""
         caller.need(Tier.READ)
         return self._insights.change_facets()
+
+    def count_signals(self, caller: Caller, where: SignalFilter) -> int:
+        """How many signals there are."""
+        caller.need(Tier.READ)
+        return self._insights.count_signals(where)
 
     def use_count(self, caller: Caller, memory_id: str) -> UseCount | None:
         """How often a memory was handed out and used; None where it never was."""

@@ -44,7 +44,7 @@ class Views:
             "briefing": self._service.briefing(caller).model_dump(mode="json"),
             "changes": [_changed(one) for one in self._service.changes(caller, limit=8).items],
             "signals": [_signal(one) for one in self._service.signals(caller, SignalFilter(), limit=6).items],
-            "signals_last_day": len(self._service.signals(caller, SignalFilter(since=since), limit=1000).items),
+            "signals_last_day": self._service.count_signals(caller, SignalFilter(since=since)),
             "directives": [_insight(one) for one in self._service.directives(caller)],
         }
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from stores.sqlite.connection import Connection
-from stores.sqlite.filters import INSIGHT_WHERE, InsightFilter, from_cursor, page_size, to_cursor
+from stores.sqlite.filters import INSIGHT_WHERE, SIGNAL_WHERE, InsightFilter, SignalFilter, from_cursor, page_size, to_cursor
 from stores.sqlite.rows import Changed, from_microseconds
 
 _LIST = "audit"
@@ -21,6 +21,7 @@ FACETS = ("category", "status", "tool", "chain", "metric")
 # Of constants; what is asked for is a parameter.
 _COUNTS = {name: f"SELECT {name}, count(*) FROM insights WHERE {INSIGHT_WHERE} GROUP BY {name}" for name in FACETS}  # noqa: S608
 _AUTHORS = "SELECT author, count(*) FROM history GROUP BY author"
+_SIGNALS = f"SELECT count(*) FROM signals WHERE {SIGNAL_WHERE}"  # noqa: S608
 _KINDS = "SELECT kind, count(*) FROM history GROUP BY kind"
 
 
@@ -44,6 +45,15 @@ def _changed(row: Sequence[Any]) -> Changed:
     insight_id, revision, op_id, kind, ts_us, author, reason, before, after = row
     known = None if before is None else Decimal(before)
     return Changed(insight_id, revision, op_id, kind, from_microseconds(ts_us), author, reason, known, Decimal(after))
+
+
+def count_signals(connection: Connection, where: SignalFilter) -> int:
+    """How many signals there are.
+
+    Raises:
+        BadQuery: a time without a zone.
+    """
+    return int(connection.one(_SIGNALS, where.params()))
 
 
 def change_facets(connection: Connection) -> dict[str, dict[str, int]]:

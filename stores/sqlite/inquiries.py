@@ -14,9 +14,9 @@ import orjson
 
 from schemas.signals import RegimeModel
 from schemas.usage import MemoryUsed
-from stores.sqlite.audit import change_facets, changes, insight_facets
+from stores.sqlite.audit import change_facets, changes, count_signals, insight_facets
 from stores.sqlite.connection import Connection
-from stores.sqlite.filters import InsightFilter, microseconds
+from stores.sqlite.filters import InsightFilter, SignalFilter, microseconds
 from stores.sqlite.links import Link, Organised, bases, link_counts, links_of, organised, strongest_links
 from stores.sqlite.ranking import Mark, Trail, marks, progress, trails, uses_in_order, uses_until
 from stores.sqlite.regimes import Stretch, regime_model, signals_read, stretches
@@ -216,6 +216,14 @@ class Inquiries:
     def change_facets(self) -> dict[str, dict[str, int]]:
         """How many operations each author and each kind has."""
         return change_facets(self._connection)
+
+    def count_signals(self, where: SignalFilter) -> int:
+        """How many signals there are.
+
+        Raises:
+            BadQuery: a time without a zone.
+        """
+        return count_signals(self._connection, where)
 
     def facets(self, where: InsightFilter) -> dict[str, dict[str, int]]:
         """How many of the wanted insights each category, status, tool, chain and metric has.

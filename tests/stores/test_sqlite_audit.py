@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stores.sqlite import BadQuery, InsightFilter, InsightStore
+from stores.sqlite import BadQuery, InsightFilter, InsightStore, SignalFilter
 from streams.stages.writer import InsightWriter
 from tests.support.sqlite import HashEmbedder, in_log, workload, writing
 
@@ -69,6 +69,14 @@ def test_facets_agree_with_the_list(store: InsightStore) -> None:
     assert found["category"] == Counter(str(one.category) for one in listed)
     assert found["status"] == Counter(str(one.status) for one in listed)
     assert all(store.facets(InsightFilter(key="no such key"))[name] == {} for name in found)
+
+
+def test_signals_are_counted_as_they_are_listed(store: InsightStore) -> None:
+    listed = store.signals(limit=1000).items
+    assert store.count_signals(SignalFilter()) == len(listed) > 0
+    middle = sorted(one.ts for one in listed)[len(listed) // 2]
+    for where in (SignalFilter(since=middle), SignalFilter(until=middle), SignalFilter(kind="drift"), SignalFilter(key="nobody")):
+        assert store.count_signals(where) == len(store.signals(where, limit=1000).items)
 
 
 def test_a_cursor_of_another_list_is_refused(store: InsightStore) -> None:
