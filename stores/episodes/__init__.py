@@ -3,8 +3,9 @@
 from stores.episodes.browse import Place
 from stores.episodes.errors import EpisodeStoreError
 from stores.episodes.filters import EpisodeFilter
+from stores.episodes.hits import Hit
 from stores.episodes.merge import Effect
-from stores.episodes.store import EpisodeStore, Hit, StoreStats
+from stores.episodes.store import EpisodeStore, StoreStats
 from stores.episodes.writable import WritableEpisodeStore
 
 __all__ = ["Effect", "EpisodeFilter", "EpisodeStore", "EpisodeStoreError", "Hit", "Place", "StoreStats", "WritableEpisodeStore"]

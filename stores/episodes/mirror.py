@@ -8,6 +8,9 @@ The mirror follows the tables: it looks at each table's folder before it answers
 log that it knows. Where a table is gone, or has another number of rows (an episode was forgotten), everything is read anew.
 
 Of episodes at the same distance the latest are taken. What was shown of episodes lately is kept too, as long as it is still so.
+
+A :class:`Look` is what passes a filter at one moment. The search by words takes it too: a ``where`` makes LanceDB read the filter's
+columns of a whole table, which costs more than the search itself.
 """
 
 from __future__ import annotations
@@ -49,6 +52,31 @@ class Near:
     row: int
     id: str
     cosine: float
+
+
+class Passing:
+    """Which rows of one table pass a filter. ``rows``: their numbers, rising; ``places``: where in the mirror they stand."""
+
+    def __init__(self, rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64], known: int) -> None:
+        self.rows = rows
+        self.places = places
+        self.known = known
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def share(self) -> float:
+        """How much of the table passes, 0 … 1."""
+        return len(self.rows) / self.known if self.known else 0.0
+
+    def __contains__(self, row: int) -> bool:
+        place = int(np.searchsorted(self.rows, row))
+        return place < len(self.rows) and int(self.rows[place]) == row
+
+
+Look = Mapping[str, Passing]
+"""What passes a filter at one moment, by table."""
 
 
 class _Rows:
@@ -122,23 +150,32 @@ class EpisodeMirror:
     def __len__(self) -> int:
         return sum(rows.count for rows in self._tables.values())
 
-    def nearest(self, segments: list[Segment], query: Vector, wanted: EpisodeFilter, limit: int) -> list[Near]:
-        """The nearest that pass the filter, best first, of equal ones the latest; the cosines are exact."""
+    def look(self, segments: Sequence[Segment], wanted: EpisodeFilter) -> Look:
+        """What passes the filter now, in each table, once the mirror knows all that the tables hold."""
         with self._lock:
             self._follow(segments)
+            passing = {}
+            for segment in segments:
+                rows = self._tables[segment.name]
+                places = np.flatnonzero(self._passes(rows, wanted))
+                passing[segment.name] = Passing(rows["row"][places], places, rows.count)
+            return passing
+
+    def nearest(self, look: Look, query: Vector, limit: int) -> list[Near]:
+        """The nearest of those that pass, best first, of equal ones the latest; the cosines are exact."""
+        with self._lock:
             direction = (query / np.linalg.norm(query.astype(np.float64))).astype(np.float32)
             cosines = np.vecdot(self._vectors.matrix[: self._vectors.count], direction)
             best: list[tuple[float, int, bytes, str, int]] = []
-            for segment in segments:
-                rows = self._tables[segment.name]
-                kept = np.flatnonzero(self._passing(rows, wanted))
+            for name, passing in look.items():
+                rows, kept = self._tables[name], passing.places
                 found = cosines[rows["vector"][kept]]
                 if len(found) > limit:
                     chosen = np.flatnonzero(found >= np.partition(found, -limit)[-limit])
                     chosen = chosen[np.lexsort((rows["id"][kept[chosen]], -rows["ts"][kept[chosen]], -found[chosen]))[:limit]]
                     kept, found = kept[chosen], found[chosen]
                 for place, cosine in zip(kept.tolist(), found.tolist(), strict=True):
-                    best.append((-cosine, -int(rows["ts"][place]), rows["id"][place], segment.name, int(rows["row"][place])))
+                    best.append((-cosine, -int(rows["ts"][place]), rows["id"][place], name, int(rows["row"][place])))
         best.sort()
         return [Near(name, row, one.decode(), -cosine) for cosine, _, one, name, row in best[:limit]]
 
@@ -184,14 +221,12 @@ class EpisodeMirror:
 
     # --- filters
 
-    def _passing(self, rows: _Rows, wanted: EpisodeFilter) -> Bools:
+    def _passes(self, rows: _Rows, wanted: EpisodeFilter) -> Bools:
         mask = np.ones(rows.count, dtype=np.bool_)
-        if wanted.regime is not None:
-            mask = self._within(rows, wanted)
-        for name in CODED[:-1]:
+        for name in CODED:
             value = getattr(wanted, name)
             if value is not None and name != "regime":
-                mask &= rows[name] == self._codes[name].get(str(value), -1)
+                mask &= rows[name] == self._code(name, value)
         if wanted.regime is not None:
             mask &= self._in_regime(rows, wanted)
         for name in ("failed", "simulated"):
@@ -207,32 +242,25 @@ class EpisodeMirror:
         if not wanted.retracted:
             mask &= ~rows["retracted"]
         if not wanted.pending and wanted.status is None:
-            mask &= rows["status"] != self._codes["status"].get(str(Status.PENDING), -1)
+            mask &= rows["status"] != self._code("status", Status.PENDING)
         return mask
 
     def _in_regime(self, rows: _Rows, wanted: EpisodeFilter) -> Bools:
         """Recorded with the regime, or at a time when its market was in it."""
-        mask: Bools = rows["regime"] == self._codes["regime"].get(str(wanted.regime), -1)
+        mask: Bools = rows["regime"] == self._code("regime", wanted.regime)
         for span in wanted.spans:
-            inside = (rows["key"] == self._codes["key"].get(span.key, -1)) & (rows["simulated"] == span.simulated)
+            inside = (rows["key"] == self._code("key", span.key)) & (rows["simulated"] == span.simulated)
             inside &= rows["ts"] >= _microseconds(span.since)
             mask |= inside if span.until is None else inside & (rows["ts"] < _microseconds(span.until))
         return mask
 
-    def _within(self, rows: _Rows, wanted: EpisodeFilter) -> Bools:
-        """What was recorded with the regime, or lies in a stretch of it."""
-        mask: Bools = rows["regime"] == self._codes["regime"].get(wanted.regime, -1)
-        for span in wanted.spans:
-            inside = (rows["key"] == self._codes["key"].get(span.key, -1)) & (rows["simulated"] == span.simulated)
-            inside &= rows["ts"] >= _microseconds(span.since)
-            if span.until is not None:
-                inside &= rows["ts"] < _microseconds(span.until)
-            mask |= inside
-        return mask
+    def _code(self, name: str, value: object) -> int:
+        """The code of a word in a column; -1, which no row has, where it was never there."""
+        return self._codes[name].get(str(value), -1)
 
     # --- following
 
-    def _follow(self, segments: list[Segment]) -> None:
+    def _follow(self, segments: Sequence[Segment]) -> None:
         if self._tables.keys() - {segment.name for segment in segments} or not all(self._up_to_date(one) for one in segments):
             self._clear()  # something was taken out
             for segment in segments:

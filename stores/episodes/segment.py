@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 TEXT_LIMIT = 4000
 """Characters of a query's text that are searched for: each word costs, and nobody means more."""
-_TEXT = "words"
+WORDS = "words"
+"""The column that is searched for words."""
 
 
 TRIES = 5
@@ -87,10 +88,6 @@ class Segment:
             query = query.where(reduce(lambda left, right: left | right, beyond))
         yield from query.to_batches(batch_size=1024)
 
-    def take(self, rows: Sequence[int], columns: Sequence[str]) -> pa.Table:
-        """Rows by their numbers; those that are gone are left out."""
-        return self._table.take_row_ids(list(rows)).select(list(columns)).to_arrow()
-
     def kept(self, ids: list[str]) -> dict[str, Kept]:
         """What is kept under these ids, by one query."""
         rows = _rows(lambda: self._table.search().where(with_ids(ids)).select(list(JUDGED)).limit(len(ids)))
@@ -120,36 +117,29 @@ class Segment:
 
     def by_text(self, text: str, where: Any, limit: int) -> list[dict[str, Any]]:
         """The best by BM25 over sentence and reflection, with ``_score``. Any text will do; one without a word finds nothing."""
-        asked = self._asked(text)
-        return [] if asked is None else self._best(asked, "_score", where, limit)
+        from lancedb.query import MatchQuery
 
-    def rows_by_text(self, text: str, where: Any, limit: int) -> list[tuple[int, float]]:
-        """The numbers of the best rows by BM25, and their scores: half the price of their content."""
-        asked = self._asked(text)
-        return [] if asked is None else [(row, score) for row, score in self._numbers(asked, "_score", where, limit)]
+        words = self.searched(text)
+        if words is None:
+            return []
+        return self._best(lambda: self._table.search(MatchQuery(words, WORDS), query_type="fts"), "_score", where, limit)
 
     def rows_by_vector(self, vector: npt.NDArray[np.float32], where: Any, limit: int) -> list[tuple[int, float]]:
         """The numbers of the nearest rows, and their cosines."""
-        found = self._numbers(lambda: self._near(vector), "_distance", where, limit)
-        return [(row, 1.0 - distance) for row, distance in found]
 
-    def _asked(self, text: str) -> Callable[[], Any] | None:
-        from lancedb.query import MatchQuery
+        def query() -> Any:
+            found = self._near(vector) if where is None else self._near(vector).where(where)
+            return found.limit(limit).select(["_distance"]).with_row_id(True)
 
+        return [(int(row["_rowid"]), 1.0 - float(row["_distance"])) for row in _rows(query)]
+
+    def searched(self, text: str) -> str | None:
+        """What of a text is searched for; None where there is no word in it, or nothing to search."""
         words = text.encode("utf-8", "replace").decode().replace("\x00", " ")[:TEXT_LIMIT]
-        if not any(ch.isalnum() for ch in words) or not self._has_text_index():
-            return None
-        return lambda: self._table.search(MatchQuery(words, _TEXT), query_type="fts")
+        return words if any(ch.isalnum() for ch in words) and self._has_text_index() else None
 
     def _near(self, vector: npt.NDArray[np.float32]) -> Any:
         return self._table.search(vector, vector_column_name="vector").distance_type("cosine")
-
-    def _numbers(self, search: Callable[[], Any], score: str, where: Any, limit: int) -> list[tuple[int, float]]:
-        def query() -> Any:
-            found = search() if where is None else search().where(where)
-            return found.limit(limit).select([score]).with_row_id(True)
-
-        return [(int(row["_rowid"]), float(row[score])) for row in _rows(query)]
 
     def by_vector(self, vector: npt.NDArray[np.float32], where: Any, limit: int) -> list[dict[str, Any]]:
         """The nearest rows by cosine, exactly, with ``_distance``."""
@@ -200,7 +190,7 @@ class Segment:
             from lancedb.index import FTS
 
             options = FTS(max_token_length=None, with_position=False, stem=False, remove_stop_words=False)
-            self._table.create_index(_TEXT, config=options)
+            self._table.create_index(WORDS, config=options)
 
     def make_id_index(self) -> None:
         """Index the ids: for a table that takes no more rows but is asked about every batch's."""
@@ -218,7 +208,7 @@ class Segment:
 
     def _has_text_index(self) -> bool:
         """Asked of the table until it is there; nobody ever drops it."""
-        self._text_index = self._text_index or f"{_TEXT}_idx" in self._indexes()
+        self._text_index = self._text_index or f"{WORDS}_idx" in self._indexes()
         return self._text_index
 
     def _indexes(self) -> set[str]:

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -27,13 +26,15 @@ import orjson
 
 from schemas.episodes import Episode
 from stores.episodes.browse import Place, facets, latest
-from stores.episodes.engine import connect
+from stores.episodes.candidates import CandidateSearch
+from stores.episodes.engine import connect, new_session
 from stores.episodes.errors import EpisodeStoreError
 from stores.episodes.filters import EpisodeFilter, expression, with_id_prefix, with_ids
 from stores.episodes.fusion import DEFAULT_RECIPE, RECIPES
+from stores.episodes.hits import Candidate, Hit, rescored, to_hit
 from stores.episodes.layout import REBUILD, Header, header_stamp, read_header
 from stores.episodes.mirror import EpisodeMirror
-from stores.episodes.rows import REMEMBERED, SHOWN, WHOLE, canonical, to_episode
+from stores.episodes.rows import REMEMBERED, WHOLE, canonical, to_episode
 from stores.episodes.segment import Segment
 
 Vector = npt.NDArray[np.float32]
@@ -42,8 +43,6 @@ EmbedderInfo = tuple[str, int]
 
 MAX_HITS = 1000
 _DEPTH = 50
-_SIDE_BY_SIDE = 4
-"""Tables that are asked at the same time; each answer is mostly waiting for LanceDB's own threads."""
 _ANY = EpisodeFilter()
 _EVERYTHING = EpisodeFilter(retracted=True, pending=True)
 
@@ -54,39 +53,6 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str]) -> Vector:
         """Normalised vectors, one row a text."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """An episode found, without its numbers; ``score`` is greater for better and comparable within one result only."""
-
-    score: float
-    id: str
-    key: str
-    tool: str
-    chain: str
-    pair: str
-    label: str
-    ts: datetime
-    action: str
-    status: str
-    failed: bool
-    importance: float
-    regime: str | None
-    simulated: bool
-    retracted: bool
-    reflection: str
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """An episode that was found by words, by meaning or by both. ``cosine`` is exact, None where no vector was asked for;
-    ``lexical`` is its BM25, None where its words were not among the best."""
-
-    hit: Hit
-    cosine: float | None
-    lexical: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +73,10 @@ class EpisodeStore:
         self._folder = folder
         self._header = header
         self._stamp: tuple[int, int] | None = None  # of no header yet: what was just read may have been replaced meanwhile
-        self._connection = connect(folder)
+        session = new_session()
+        self._connection = connect(folder, session)
+        self._candidates = CandidateSearch(folder, session)
         self._opened: dict[str, Segment] = {}
-        self._side_by_side = ThreadPoolExecutor(
-            _SIDE_BY_SIDE, thread_name_prefix="episodes"
-        )  # starts its threads when asked to work
 
     @classmethod
     def open(cls, folder: Path, info: EmbedderInfo | None = None) -> Self:
@@ -132,7 +97,7 @@ class EpisodeStore:
 
     def close(self) -> None:
         """Let go of the tables."""
-        self._side_by_side.shutdown()
+        self._candidates.close()
         self._opened.clear()
 
     @property
@@ -181,7 +146,7 @@ class EpisodeStore:
             ValueError: ``limit`` is not in 1 … 1000, or the filter has a moment without a zone.
         """
         _check_limit(limit)
-        return [_hit(0.0, row) for row in latest(self._segments(), wanted, limit, after)]
+        return [to_hit(0.0, row) for row in latest(self._segments(), wanted, limit, after)]
 
     def facets(self, wanted: EpisodeFilter = _ANY) -> dict[str, dict[str, int]]:
         """How many of the wanted episodes each tool, chain, pair, action and status has, the most frequent first."""
@@ -238,7 +203,7 @@ class EpisodeStore:
         legs = [self.search_text(text, wanted, limit=depth), self.search_vector(vector, wanted, limit=depth)]
         hits = {hit.id: hit for leg in legs for hit in leg}
         fused = RECIPES[recipe]([{hit.id: hit.score for hit in leg} for leg in legs])
-        return [_rescored(hits[one], score) for one, score in fused[:limit]]
+        return [rescored(hits[one], score) for one, score in fused[:limit]]
 
     def candidates(
         self,
@@ -251,36 +216,12 @@ class EpisodeStore:
     ) -> list[Candidate]:
         """The best by words and the nearest, each with both scores, in no order. ``mirror`` finds the nearest in memory.
 
-        Only numbers of rows are asked for at first; the content and vectors of those that are among the best are read once.
-
         Raises:
             ValueError: see :meth:`search_text` and :meth:`search_vector`.
         """
         _check_limit(limit)
-        where, segments = expression(wanted), self._segments()
         query = None if vector is None else self._checked(vector)
-        asked = [self._side_by_side.submit(one.rows_by_text, text, where, limit) for one in segments]
-        near = [] if query is None else self._nearest(segments, query, where, wanted, limit, mirror)
-        scored = ((score, one.name, row) for one, found in zip(segments, asked, strict=True) for row, score in found.result())
-        rows: dict[str, dict[int, float | None]] = {}
-        for score, name, row in heapq.nlargest(limit, scored):
-            rows.setdefault(name, {})[row] = score
-        for name, row in near:
-            rows.setdefault(name, {}).setdefault(row, None)
-        read = [
-            self._side_by_side.submit(_taken, segment, rows[segment.name], query, mirror)
-            for segment in segments
-            if segment.name in rows
-        ]
-        return [one for found in read for one in found.result()]
-
-    def _nearest(
-        self, segments: list[Segment], query: Vector, where: Any, wanted: EpisodeFilter, limit: int, mirror: EpisodeMirror | None
-    ) -> list[tuple[str, int]]:
-        if mirror is not None:
-            return [(near.segment, near.row) for near in mirror.nearest(segments, query, wanted, limit)]
-        scored = ((cosine, one.name, row) for one in segments for row, cosine in one.rows_by_vector(query, where, limit))
-        return [(name, row) for _, name, row in heapq.nlargest(limit, scored)]
+        return self._candidates.find(self._segments(), text, query, wanted, limit, mirror)
 
     def _checked(self, vector: Vector) -> Vector:
         query = np.asarray(vector, dtype=np.float32)
@@ -320,7 +261,7 @@ class EpisodeStore:
     ) -> list[Hit]:
         rows = ((score(row), row) for segment in self._segments() for row in ask(segment))
         best = heapq.nsmallest(limit, rows, key=lambda pair: (-pair[0], pair[1]["id"]))
-        return [_hit(found, row) for found, row in best]
+        return [to_hit(found, row) for found, row in best]
 
     def _segments(self) -> list[Segment]:
         """Every segment that the header names now, the newest first."""
@@ -357,41 +298,3 @@ def check_made_by(folder: Path, header: Header, info: EmbedderInfo | None) -> No
 def _check_limit(limit: int) -> None:
     if not 1 <= limit <= MAX_HITS:
         raise ValueError(f"a limit lies in 1 … {MAX_HITS}")
-
-
-def _hit(score: float, row: dict[str, Any]) -> Hit:
-    return Hit(score=score, **{name: row[name] for name in SHOWN} | {"ts": row["ts"].astimezone(UTC)})
-
-
-def _taken(
-    segment: Segment, scores: Mapping[int, float | None], query: Vector | None, mirror: EpisodeMirror | None
-) -> list[Candidate]:
-    """The content of rows by their numbers, with both scores."""
-    if mirror is None or query is None:
-        hits, cosines = _read(segment, list(scores), query)
-    else:
-        hits, cosines = mirror.recall(segment, list(scores)), mirror.cosines(segment, list(scores), query)
-        missing = [row for row in scores if row not in hits or row not in cosines]
-        if missing:
-            read, measured = _read(segment, missing, query)
-            mirror.show(segment, read)
-            hits, cosines = hits | read, cosines | measured
-    return [Candidate(hits[row], cosines.get(row), score) for row, score in scores.items() if row in hits]
-
-
-def _read(segment: Segment, rows: list[int], query: Vector | None) -> tuple[dict[int, Hit], dict[int, float]]:
-    """Content and cosines out of the table; rows that are gone meanwhile are left out."""
-    table = segment.take(rows, [*SHOWN, *([] if query is None else ["vector"]), "_rowid"])
-    cosines: dict[int, float] = {}
-    if query is not None and table.num_rows:
-        matrix = table.column("vector").combine_chunks().flatten().to_numpy(zero_copy_only=False).reshape(table.num_rows, -1)
-        direction = query.astype(np.float64) / np.linalg.norm(query.astype(np.float64))
-        found = np.vecdot(matrix.astype(np.float64), direction).tolist()
-        cosines = dict(zip(table.column("_rowid").to_pylist(), found, strict=True))
-        table = table.drop_columns(["vector"])
-    hits = {row.pop("_rowid"): Hit(score=0.0, **row | {"ts": row["ts"].astimezone(UTC)}) for row in table.to_pylist()}
-    return hits, cosines
-
-
-def _rescored(hit: Hit, score: float) -> Hit:
-    return Hit(score=score, **{name: getattr(hit, name) for name in SHOWN})
