@@ -38,6 +38,9 @@ Vector = npt.NDArray[np.float32]
 Scored = list[tuple[int, float]]
 """Numbers of rows with their scores, best first."""
 
+TOLD = ("reflection", "log_offset", "_rowid")
+"""What is read of a row whose other columns a mirror has."""
+
 COMMON = 0.1
 """The share of a table from which on more rows are asked for and filtered afterwards."""
 SPARE = 2
@@ -140,21 +143,15 @@ class CandidateSearch:
             for name, scores in rows.items():
                 hits[name] = mirror.recall(segments[name], list(scores))
                 cosines[name] = {} if query is None else mirror.cosines(segments[name], list(scores), query)
-        missing = {
-            name: absent
-            for name, scores in rows.items()
-            if (absent := [row for row in scores if row not in hits[name] or (query is not None and row not in cosines[name])])
-        }
-        measured = query if mirror is None else None
-        columns = [*SHOWN, *(["vector"] if measured is not None else []), "_rowid"]
-        for name, table in self._begin(self._read(missing, columns)).result().items() if missing else ():
-            if measured is not None:
-                cosines[name] |= _cosines(table, measured)
+            for name, table in self._read(_absent(rows, hits), TOLD).items():
+                told = zip(table.column("log_offset").to_pylist(), table.column("reflection").to_pylist(), strict=True)
+                hits[name] |= mirror.show(segments[name], dict(zip(table.column("_rowid").to_pylist(), told, strict=True)))
+        columns = [*SHOWN, "_rowid", *(["vector"] if query is not None else [])]
+        for name, table in self._read(_absent(rows, hits), columns).items():
+            if query is not None:
+                cosines[name] |= _cosines(table, query)
                 table = table.drop_columns(["vector"])
-            read = {row.pop("_rowid"): to_hit(0.0, row) for row in table.to_pylist()}
-            hits[name] |= read
-            if mirror is not None:
-                mirror.show(segments[name], read)
+            hits[name] |= {row.pop("_rowid"): to_hit(0.0, row) for row in table.to_pylist()}
         return [
             Candidate(hits[name][row], cosines[name].get(row), score)
             for name, scores in rows.items()
@@ -162,11 +159,16 @@ class CandidateSearch:
             if row in hits[name]
         ]
 
-    async def _read(self, rows: Mapping[str, list[int]], columns: list[str]) -> dict[str, pa.Table]:
-        async def read(name: str, taken: list[int]) -> pa.Table:
-            return await self._answer(name, lambda table: table.take_row_ids(taken).select(columns))
+    def _read(self, rows: Mapping[str, list[int]], columns: Sequence[str]) -> dict[str, pa.Table]:
+        """Columns of rows, by table and number."""
 
-        return dict(zip(rows, await asyncio.gather(*(read(name, taken) for name, taken in rows.items())), strict=True))
+        async def read(name: str, taken: list[int]) -> pa.Table:
+            return await self._answer(name, lambda table: table.take_row_ids(taken).select(list(columns)))
+
+        async def together() -> list[pa.Table]:
+            return await asyncio.gather(*(read(name, taken) for name, taken in rows.items()))
+
+        return dict(zip(rows, self._begin(together()).result(), strict=True)) if rows else {}
 
     # --- asking
 
@@ -201,6 +203,11 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_forever()
     finally:
         loop.close()
+
+
+def _absent(rows: Mapping[str, Mapping[int, float | None]], hits: Mapping[str, Mapping[int, Hit]]) -> dict[str, list[int]]:
+    absent = {name: [row for row in scores if row not in hits[name]] for name, scores in rows.items()}
+    return {name: wanted for name, wanted in absent.items() if wanted}
 
 
 def _nearest(segments: Sequence[Segment], query: Vector, where: Any, limit: int) -> list[tuple[str, int]]:

@@ -1,4 +1,4 @@
-"""Episodes in memory, as far as choosing the nearest needs them: vectors, and the columns that filters read.
+"""Episodes in memory, but for their reflections: vectors, and what filters read and hits show.
 
 LanceDB needs some 10 ms of each core for 32,000 vectors, and 5 ms to answer anything at all. Whoever asks often keeps this beside
 it: for each episode its row's number in the table, its time, its few words as codes, and which vector it has. Vectors are those of
@@ -28,13 +28,15 @@ import numpy.typing as npt
 
 from schemas.events import Status
 from stores.episodes.filters import EpisodeFilter
+from stores.episodes.hits import Hit
 from stores.episodes.segment import Segment
 from stores.heap import release
 
 Vector = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
 
-CODED = ("key", "tool", "chain", "pair", "action", "status", "regime")
+CODED = ("key", "tool", "chain", "pair", "action", "status", "regime", "label", "sentence")
+FILTERED = ("key", "tool", "chain", "pair", "action", "status")
 FLAGS = ("failed", "simulated", "retracted")
 COLUMNS = ("id", "ts", "importance", "places", "log_partition", "log_offset", "vector", *CODED, *FLAGS)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -142,8 +144,9 @@ class EpisodeMirror:
         self._lock = threading.Lock()
         self._vectors = _Vectors(np.zeros((_FIRST_ROWS, dimension), dtype=np.float32))
         self._codes: dict[str, dict[str | None, int]] = {name: {None: 0} for name in CODED}
+        self._words: dict[str, list[str | None]] = {name: [None] for name in CODED}
         self._tables: dict[str, _Rows] = {}
-        self._shown: OrderedDict[tuple[str, int, int], Any] = OrderedDict()
+        self._shown: OrderedDict[tuple[str, int, int], Hit] = OrderedDict()
         self.dropped = 0
         """Rises when everything was read anew, and what was kept before was thrown away."""
 
@@ -188,7 +191,7 @@ class EpisodeMirror:
             matrix = self._vectors.matrix[table["vector"][list(places.values())]].astype(np.float64)
         return dict(zip(places, np.vecdot(matrix, direction).tolist(), strict=True))
 
-    def recall(self, segment: Segment, rows: Sequence[int]) -> dict[int, Any]:
+    def recall(self, segment: Segment, rows: Sequence[int]) -> dict[int, Hit]:
         """What was shown of rows before and is still so, by their numbers."""
         with self._lock:
             table = self._tables[segment.name]
@@ -198,14 +201,30 @@ class EpisodeMirror:
                 self._shown.move_to_end(names[row])
             return known
 
-    def show(self, segment: Segment, shown: Mapping[int, Any]) -> None:
-        """Keep what is shown of rows, by their numbers, for the next time."""
+    def show(self, segment: Segment, told: Mapping[int, tuple[int, str]]) -> dict[int, Hit]:
+        """Rows as they are shown, by their numbers, out of the offset of their last record and their reflection; kept for the next
+        time. Those that are not known, or of another record than that, are left out."""
         with self._lock:
-            table = self._tables[segment.name]
-            for row, place in self._places(table, list(shown)).items():
-                self._shown[segment.name, row, int(table["offset"][place])] = shown[row]
+            table, shown = self._tables[segment.name], {}
+            for row, place in self._places(table, list(told)).items():
+                offset, reflection = told[row]
+                if offset == table["offset"][place]:
+                    shown[row] = self._shown[segment.name, row, offset] = self._hit(table, place, reflection)
             while len(self._shown) > SHOWN_ROWS:
                 self._shown.popitem(last=False)
+            return shown
+
+    def _hit(self, table: _Rows, place: int, reflection: str) -> Hit:
+        cells: dict[str, Any] = {name: self._words[name][table[name][place]] for name in CODED}
+        cells |= {name: bool(table[name][place]) for name in FLAGS}
+        return Hit(
+            score=0.0,
+            id=table["id"][place].decode(),
+            ts=_EPOCH + int(table["ts"][place]) * _MICROSECOND,
+            importance=float(table["importance"][place]),
+            reflection=reflection,
+            **cells,
+        )
 
     def _places(self, table: _Rows, rows: Sequence[int]) -> dict[int, int]:
         """Where rows stand: their numbers rise with the order in which they were added."""
@@ -214,7 +233,7 @@ class EpisodeMirror:
         here = (found < table.count) & (table["row"][np.minimum(found, table.count - 1)] == wanted) if table.count else wanted < 0
         return {int(row): int(place) for row, place in zip(wanted[here], found[here], strict=True)}
 
-    def shown(self) -> list[Any]:
+    def shown(self) -> list[Hit]:
         """Everything that is kept of what was shown."""
         with self._lock:
             return list(self._shown.values())
@@ -223,9 +242,9 @@ class EpisodeMirror:
 
     def _passes(self, rows: _Rows, wanted: EpisodeFilter) -> Bools:
         mask = np.ones(rows.count, dtype=np.bool_)
-        for name in CODED:
+        for name in FILTERED:
             value = getattr(wanted, name)
-            if value is not None and name != "regime":
+            if value is not None:
                 mask &= rows[name] == self._code(name, value)
         if wanted.regime is not None:
             mask &= self._in_regime(rows, wanted)
@@ -283,6 +302,8 @@ class EpisodeMirror:
         self._vectors = _Vectors(np.zeros((_FIRST_ROWS, self._dimension), dtype=np.float32))
         self._tables.clear()
         self._shown.clear()
+        self._codes = {name: {None: 0} for name in CODED}
+        self._words = {name: [None] for name in CODED}
         self.dropped += 1
 
     def _read(self, segment: Segment, rows: _Rows) -> None:
@@ -307,12 +328,19 @@ class EpisodeMirror:
             "importance": row["importance"],
             "id": row["id"].encode(),
             **{name: row[name] for name in FLAGS},
-            **{name: self._codes[name].setdefault(row[name], len(self._codes[name])) for name in CODED},
+            **{name: self._coded(name, row[name]) for name in CODED},
         }
         if " " in row["places"] and len(known := np.flatnonzero(rows["id"] == cells["id"])):  # a later record about an old episode
             rows.put(int(known[0]), cells)
         else:
             rows.append(cells)
+
+    def _coded(self, name: str, word: str | None) -> int:
+        code = self._codes[name].get(word)
+        if code is None:
+            code = self._codes[name][word] = len(self._words[name])
+            self._words[name].append(word)
+        return code
 
 
 def _microseconds(moment: datetime) -> int:
