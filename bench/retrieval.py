@@ -41,6 +41,7 @@ class Legs:
         self._embedder = embedder
         self.lexical = Bm25(texts.items())
         self.dense = VectorMirror(embedder.dimension)
+        self._ids = frozenset(texts)
         said = embedded or texts
         for key, vector in zip(said, embedder.embed(list(said.values())), strict=True):
             self.dense.put(key, vector, 1)
@@ -48,7 +49,7 @@ class Legs:
     def sources(self, query: str, without: frozenset[str] = frozenset()) -> Sources:
         """The best of each leg, leaving some ids out."""
         vector = self._embedder.embed_query([query])[0]
-        near = self.dense.nearest(vector, DEPTH, lambda ids: np.array([key not in without for key in ids]))
+        near = self.dense.nearest(vector, DEPTH, self._ids - without)
         found = [hit for hit in self.lexical.search(query, DEPTH + len(without)) if hit[0] not in without][:DEPTH]
         lexical = dict(found)
         dense = dict(near) | self.dense.cosines(vector, lexical)

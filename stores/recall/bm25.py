@@ -14,7 +14,7 @@ import math
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -105,12 +105,14 @@ class Bm25:
         for key, counts in order:
             self._append(key, counts)
 
-    def search(self, query: str, k: int, allowed: set[str] | None = None) -> list[tuple[str, float]]:
+    def search(self, query: str, k: int, allowed: Collection[str] | None = None) -> list[tuple[str, float]]:
         """Up to ``k`` ids with a score over zero, best first, equal ones by id. ``allowed`` filters before the k are taken."""
         scores = self._scored(query)
-        rows = np.flatnonzero((scores > 0.0) & np.array(self._alive, dtype=bool))
-        if allowed is not None:
-            rows = np.array([row for row in rows if self._ids[row] in allowed], dtype=np.int64)
+        if allowed is None:
+            rows = np.flatnonzero((scores > 0.0) & np.array(self._alive, dtype=bool))
+        else:
+            rows = np.array([row for key in allowed if (row := self._rows.get(key)) is not None], dtype=np.int64)
+            rows = rows[scores[rows] > 0.0]
         if 0 < k < len(rows):
             rows = rows[scores[rows] >= np.partition(scores[rows], -k)[-k]]
         hits = [(self._ids[row], float(scores[row])) for row in rows]

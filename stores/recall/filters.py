@@ -53,18 +53,23 @@ class RecallFilters:
     def passes(self, memory: Memory) -> bool:
         """Whether a memory meets every condition."""
         return (
-            memory.kind in self.kinds
-            and self._there(memory)
+            self.there(memory)
             and (not self.categories or memory.category in self.categories)
             and (self.regime is None or fits(memory, self.regime))
             and (self.min_confidence is None or memory.confidence is None or memory.confidence >= self.min_confidence)
             and (self.since is None or memory.ts >= self.since)
             and (self.until is None or memory.ts < self.until)
-            and (self.include_simulated or not memory.simulated)
         )
 
-    def _there(self, memory: Memory) -> bool:
-        """Whether it holds where that is asked for. An episode is of one place, whatever that is called."""
+    @property
+    def only_places(self) -> bool:
+        """Whether nothing else is asked for than what :meth:`there` decides."""
+        return not self.categories and all(one is None for one in (self.regime, self.min_confidence, self.since, self.until))
+
+    def there(self, memory: Memory) -> bool:
+        """Whether it is of a wanted kind and holds where that is asked for. An episode is of one place, whatever that is called."""
+        if memory.kind not in self.kinds or (memory.simulated and not self.include_simulated):
+            return False
         if memory.kind is Kind.EPISODE:
             return self.tool in (None, memory.tool) and self.chain in (None, memory.chain) and self.pair in (None, memory.pair)
         about = (memory.tool, memory.chain, memory.pair)

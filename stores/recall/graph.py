@@ -63,7 +63,9 @@ class LinkGraph:
             for entity in entities:
                 weights[self._memory[name], self._entity[entity]] = 1
         known = self._entity
-        weights.update(_pair(known[a], known[b]) for a, b in links.facts if a != b and a in known and b in known)
+        for (a, b), count in Counter(links.facts).items():  # of many memories of one market the same
+            if a != b and a in known and b in known:
+                weights[_pair(known[a], known[b])] += count
         for a, b in links.between:
             if a != b and a in self._memory and b in self._memory:
                 weights[_pair(self._memory[a], self._memory[b])] = 1

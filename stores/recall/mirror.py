@@ -5,8 +5,8 @@ The durable index stays the truth; the mirror follows it by *change numbers*: ea
 wrote it (an insight's revision, say) and an older or equal change of the same row does nothing. So a change may arrive twice, or
 late, and the mirror still ends where the store is.
 
-Rows are dense: a deleted row's place is taken by the last one. Searching takes a boolean mask made from the caller's own columns,
-*before* the k nearest are taken. A matrix product's last bits depend on where a row stands, so it only chooses the candidates;
+Rows are dense: a deleted row's place is taken by the last one. Searching takes the ids that may be found, which apply *before* the
+k nearest are taken. A matrix product's last bits depend on where a row stands, so it only chooses the candidates;
 their cosines are then summed in fp64, each row by itself, and equal ones come in the order of ids. The same content gives the same
 answer whatever order it came in.
 """
@@ -14,13 +14,12 @@ answer whatever order it came in.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 import numpy.typing as npt
 
 Vector = npt.NDArray[np.float32]
-Mask = npt.NDArray[np.bool_]
 
 ROUGHNESS = 1e-5
 """More than an fp32 product of two rows of norm 1 can be off."""
@@ -115,19 +114,19 @@ class VectorMirror:
             scores = self._exact(np.array([place for _, place in found], dtype=np.int64), query)
         return {key: score for (key, _), score in zip(found, scores, strict=True)}
 
+    def _places(self, keys: Iterable[str]) -> npt.NDArray[np.int64]:
+        return np.array([place for key in keys if (place := self._rows.get(key)) is not None], dtype=np.int64)
+
     def _exact(self, places: npt.NDArray[np.int64], query: Vector) -> list[float]:
         products = self._matrix[places].astype(np.float64) * query.astype(np.float64)
         cosines: list[float] = products.sum(axis=1).tolist()
         return cosines
 
-    def nearest(self, query: Vector, k: int, mask: Callable[[list[str]], Mask] | None = None) -> list[tuple[str, float]]:
-        """Up to ``k`` ids with their cosine similarity, best first, equal ones by id: exact.
-
-        ``mask`` is given the ids in the order of rows and says which may be found.
-        """
+    def nearest(self, query: Vector, k: int, allowed: Collection[str] | None = None) -> list[tuple[str, float]]:
+        """Up to ``k`` ids with their cosine similarity, best first, equal ones by id: exact. ``allowed`` are those that may."""
         with self._lock:
             rough = products(self._matrix[: len(self._ids)], query)
-            places = np.arange(len(rough)) if mask is None else np.flatnonzero(mask(self._ids))
+            places = np.arange(len(rough)) if allowed is None else self._places(allowed)
             if 0 < k < len(places):
                 last = np.partition(rough[places], -k)[-k]
                 places = places[rough[places] >= last - ROUGHNESS]

@@ -23,7 +23,7 @@ from datetime import datetime
 
 from stores.recall.filters import RecallFilters, zoned
 from stores.recall.fusion import RECIPES, Fused, ranked
-from stores.recall.grading import Grade, Judged, grade, probability, signals
+from stores.recall.grading import JUDGED, Grade, Judged, grade, probability, signals
 from stores.recall.graph import LinkGraph, Links
 from stores.recall.memories import Kind, Memory
 from stores.recall.names import spoken_of, subject_of
@@ -49,6 +49,17 @@ class _Scored:
     relevance: float
     walk: float | None
     via: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Boosted:
+    """``score``: the relevance and all boosts. ``regime``: why that of the regime, if there is one."""
+
+    scored: _Scored
+    memory: Memory
+    boosts: dict[str, float]
+    score: float
+    regime: str
 
 
 class Recall:
@@ -115,19 +126,20 @@ class Recall:
         found = [source.find(question) for source in self._sources]
         scored = self._scored(asked, question, found, tuned)
         moment = now if as_of is None else min(now, as_of)
-        hits = sorted((_hit(one, tuned, moment, regime, timelines) for one in scored), key=lambda hit: (-hit.score, hit.id))
+        boosted = [_boosted(one, tuned, moment, regime, timelines) for one in scored]
+        boosted.sort(key=lambda one: (-one.score, one.memory.id))
+        hits = [_hit(one, tuned) for one in boosted[: max(2 * count, count + _RERANKED)]]
         if as_of is None:
-            hits = self._preferred(hits, count, now)
+            hits = self._preferred(hits, now)
         return _graded(text, scored, hits, count, tuned, sum(one.unknown for one in found))
 
-    def _preferred(self, hits: list[RecallHit], count: int, now: datetime) -> list[RecallHit]:
-        """The best few in the order that experience gives them; those after them stay after them."""
-        best, rest = hits[: max(2 * count, count + _RERANKED)], hits[max(2 * count, count + _RERANKED) :]
-        found = self.preference.prefer([(hit.memory, hit.score) for hit in best], now) if self.preference and best else None
+    def _preferred(self, hits: list[RecallHit], now: datetime) -> list[RecallHit]:
+        """The best in the order that experience gives them."""
+        found = self.preference.prefer([(hit.memory, hit.score) for hit in hits], now) if self.preference and hits else None
         if found is None:
             return hits
-        told = [replace(hit, score=found[hit.id].score, why=replace(hit.why, learned=found[hit.id])) for hit in best]
-        return [*sorted(told, key=lambda hit: (-hit.score, hit.id)), *rest]
+        told = [replace(hit, score=found[hit.id].score, why=replace(hit.why, learned=found[hit.id])) for hit in hits]
+        return sorted(told, key=lambda hit: (-hit.score, hit.id))
 
     def _scored(self, asked: Query, question: Question, found: Sequence[Found], tuned: RecallTuning) -> list[_Scored]:
         candidates = {
@@ -195,7 +207,7 @@ def _walk(text: str, memories: Sequence[Memory], relevance: Mapping[str, float],
     return LinkGraph(links).rank(relevance, [*(entity.name for entity in named), *sorted(subjects)])
 
 
-def _hit(one: _Scored, tuned: RecallTuning, now: datetime, regime: str | None, timelines: Timelines) -> RecallHit:
+def _boosted(one: _Scored, tuned: RecallTuning, now: datetime, regime: str | None, timelines: Timelines) -> _Boosted:
     memory = tagged(one.candidate.memory, timelines, now)
     boosts = {}
     if tuned.boost_recent:
@@ -204,19 +216,24 @@ def _hit(one: _Scored, tuned: RecallTuning, now: datetime, regime: str | None, t
     worth = likeness(memory, present) if present else 0.0
     if worth > 0.0:
         boosts["regime"] = tuned.regime_weight * worth
+    regimes = reason(memory, present, worth) if present and worth > 0.0 else ""
+    return _Boosted(one, memory, boosts, one.relevance + sum(boosts.values()), regimes)
+
+
+def _hit(boosted: _Boosted, tuned: RecallTuning) -> RecallHit:
+    one, memory, score = boosted.scored, boosted.memory, boosted.score
     cosine = one.candidate.cosine
-    score = one.relevance + sum(boosts.values())
     why = Why(
         recipe=tuned.recipe,
         sources={"dense": cosine, "lexical": one.candidate.lexical},
         parts=one.fused.parts,
         relevance=one.relevance,
         walk=one.walk,
-        boosts=boosts,
+        boosts=boosted.boosts,
         via=one.via,
         gate=f"cosine {cosine:.3f} >= {tuned.min_score:g}" if cosine is not None else "found by words; its cosine is not at hand",
         score=score,
-        regime=reason(memory, present, worth) if present and worth > 0.0 else "",
+        regime=boosted.regime,
     )
     return RecallHit(memory.id, memory.kind, memory.text, score, memory.ts, why, memory)
 
@@ -227,7 +244,10 @@ def _graded(
     shown = tuple(hits[:count])
     if not tuned.grading:
         return RecallResult(shown, Grade.UNGRADED, unknown=unknown)
-    judged = [Judged(one.candidate.memory.indexed, one.candidate.cosine, one.candidate.lexical) for one in scored]
+    judged = [
+        Judged(one.candidate.memory.indexed if place < JUDGED else "", one.candidate.cosine, one.candidate.lexical)
+        for place, one in enumerate(scored)
+    ]
     if not judged:
         return RecallResult((), Grade.INCORRECT, 0.0, unknown=unknown)
     found = signals(text, judged)

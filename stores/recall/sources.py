@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-import numpy as np
-
 from stores.recall.bm25 import Bm25
 from stores.recall.filters import RecallFilters
-from stores.recall.memories import Memory
+from stores.recall.memories import Kind, Memory
 from stores.recall.mirror import Vector, VectorMirror
 from stores.recall.regimes import tagged
 from stores.sqlite.regimes import Timelines
@@ -83,6 +81,10 @@ class Source(Protocol):
         ...
 
 
+_Place = tuple[Kind, str, str, str, bool]
+"""What decides whether a memory holds where that is asked for."""
+
+
 class MemorySource:
     """Memories held in memory: exact, filtered before the cut, under a millisecond for ten thousand. Safe to share by threads.
 
@@ -94,6 +96,7 @@ class MemorySource:
         self._vectors = VectorMirror(dimension)
         self._words = Bm25()
         self._memories: dict[str, Memory] = {}
+        self._places: dict[_Place, set[str]] = {}
 
     def __len__(self) -> int:
         return len(self._memories)
@@ -104,6 +107,7 @@ class MemorySource:
             if not self._vectors.put(memory.id, vector, memory.change):
                 return False
             self._words.put(memory.id, memory.indexed)
+            self._moved(self._memories.get(memory.id), memory)
             self._memories[memory.id] = memory
             return True
 
@@ -113,8 +117,16 @@ class MemorySource:
             if not self._vectors.remove(memory_id, change):
                 return False
             self._words.remove(memory_id)
-            del self._memories[memory_id]
+            self._moved(self._memories.pop(memory_id), None)
             return True
+
+    def _moved(self, old: Memory | None, new: Memory | None) -> None:
+        if old is not None and (here := self._places[_place(old)]):
+            here.discard(old.id)
+            if not here:
+                del self._places[_place(old)]
+        if new is not None:
+            self._places.setdefault(_place(new), set()).add(new.id)
 
     def get(self, memory_id: str) -> Memory | None:
         """A memory by its id."""
@@ -151,17 +163,24 @@ class MemorySource:
     def _allowed(self, question: Question) -> set[str] | None:
         if question.filters == RecallFilters() and question.as_of is None:
             return None
+        there = [here for here in self._places.values() if question.filters.there(self._memories[next(iter(here))])]
+        if question.as_of is None and question.filters.only_places:
+            return set[str]().union(*there)
         return {
             key
-            for key, memory in self._memories.items()
-            if question.passes(memory) and (question.as_of is None or memory.ts <= question.as_of)
+            for here in there
+            for key in here
+            if question.passes(memory := self._memories[key]) and (question.as_of is None or memory.ts <= question.as_of)
         }
 
     def _near(self, question: Question, allowed: set[str] | None) -> dict[str, float]:
         if question.vector is None:
             return {}
-        mask = None if allowed is None else lambda ids: np.fromiter((key in allowed for key in ids), dtype=bool, count=len(ids))
-        return dict(self._vectors.nearest(question.vector, question.depth, mask))
+        return dict(self._vectors.nearest(question.vector, question.depth, allowed))
+
+
+def _place(memory: Memory) -> _Place:
+    return memory.kind, memory.tool, memory.chain, memory.pair, memory.simulated
 
 
 def memory_source(dimension: int, memories: Iterable[tuple[Memory, Vector]]) -> MemorySource:

@@ -31,11 +31,11 @@ class Entity:
     kind: str
     identity: str
     surface: str = field(default="", compare=False)
+    name: str = field(init=False, repr=False, compare=False)
+    """Kind and identity in one."""
 
-    @property
-    def name(self) -> str:
-        """Kind and identity in one."""
-        return f"{self.kind}:{self.identity}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", f"{self.kind}:{self.identity}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,12 @@ class Triple:
 Fact = tuple[Entity, str, Entity]
 
 
-def place_facts(key: str, label: str) -> list[Fact]:
+_MARKETS = 16_384
+"""Markets whose facts are made once: the same ones come with every question, and memories of one share them."""
+
+
+@lru_cache(maxsize=_MARKETS)
+def place_facts(key: str, label: str) -> tuple[Fact, ...]:
     """What a record key says: which tool acted in which market, on which chain, of which tokens. A key may leave parts out.
 
     >>> for subject, relation, entity in place_facts("swap:1:0xa/0xb", "WETH/USDC"):
@@ -73,7 +78,7 @@ def place_facts(key: str, label: str) -> list[Fact]:
             (market, "trades", Entity("token", one, name.split()[-1] if name.split() else one))
             for one, name in zip(identities, labels, strict=True)
         ]
-    return facts
+    return tuple(facts)
 
 
 def market_of(key: str, label: str) -> Entity:
@@ -82,11 +87,12 @@ def market_of(key: str, label: str) -> Entity:
     return Entity("market", f"{chain}:{pair}" if pair and chain not in (OPEN, OPEN_SIMULATED) else key, label)
 
 
-def outcome_facts(key: str, label: str, status: str, regime: str | None) -> list[Fact]:
+@lru_cache(maxsize=_MARKETS)
+def outcome_facts(key: str, label: str, status: str, regime: str | None) -> tuple[Fact, ...]:
     """How an execution ended, and in which regime."""
     market = market_of(key, label)
-    facts: list[Fact] = [(market, "ended in", Entity("status", status, status))]
-    return facts + ([(market, "was in", Entity("regime", regime, regime))] if regime else [])
+    ended: Fact = (market, "ended in", Entity("status", status, status))
+    return (ended, (market, "was in", Entity("regime", regime, regime))) if regime else (ended,)
 
 
 def episode_triples(episode: Episode) -> tuple[Triple, ...]:
@@ -95,7 +101,7 @@ def episode_triples(episode: Episode) -> tuple[Triple, ...]:
     if event.removed:
         return ()
     market = market_of(episode.key, event.pair_label)
-    facts = place_facts(episode.key, event.pair_label)
+    facts = list(place_facts(episode.key, event.pair_label))
     facts += outcome_facts(episode.key, event.pair_label, event.status.value, episode.regime)
     facts.append((Entity("agent", event.agent_id, event.agent_id), "acted in", market))
     means = (("through", "router", event.router), ("at", "pool", event.pool), ("following", "strategy", event.strategy))
@@ -108,7 +114,7 @@ def insight_triples(insight: Insight) -> tuple[Triple, ...]:
     agents state has no claim; there the names in it are taken."""
     market = market_of(insight.key, insight.label)
     anywhere = insight.key in (OPEN, OPEN_SIMULATED, "-")  # what is about everything is tied to nothing by its market
-    facts = [] if anywhere else place_facts(insight.key, insight.label)
+    facts = [] if anywhere else list(place_facts(insight.key, insight.label))
     if not anywhere:
         facts.append((market, "has", Entity("category", insight.category.value, insight.category.value)))
     if insight.claim is not None:
@@ -163,7 +169,7 @@ def split_key(key: str) -> tuple[str, str, str]:
     return parts[0], parts[1], parts[2]
 
 
-@lru_cache(maxsize=16_384)  # the same markets, tokens and routers come with every question
+@lru_cache(maxsize=_MARKETS)
 def _forms(surface: str, identity: str) -> frozenset[str]:
     forms = {" ".join(words(surface))}
     if len(identity) >= _SHORTEST_IDENTITY:

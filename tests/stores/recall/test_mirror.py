@@ -62,10 +62,10 @@ def test_it_grows_and_filters_before_the_cut() -> None:
     for row in range(1_000):
         mirror.put(f"{row}", unit(row), 1)
     assert len(mirror) == 1_000
-    [(key, cosine)] = mirror.nearest(unit(3), 1, lambda ids: np.array([name == "700" for name in ids]))
+    [(key, cosine)] = mirror.nearest(unit(3), 1, {"700", "not here"})
     assert key == "700"
     assert cosine == pytest.approx(float(unit(700) @ unit(3)), abs=2e-6)
-    assert mirror.nearest(unit(3), 5, lambda ids: np.zeros(len(ids), dtype=bool)) == []
+    assert mirror.nearest(unit(3), 5, set()) == []
 
 
 def test_a_removed_row_is_gone_and_stays_gone() -> None:
