@@ -172,15 +172,19 @@ class EpisodeMirror:
             best: list[tuple[float, int, bytes, str, int]] = []
             for name, passing in look.items():
                 rows, kept = self._tables[name], passing.places
-                found = cosines[rows["vector"][kept]]
+                vectors = rows["vector"] if len(kept) == rows.count else rows["vector"][kept]
+                found = cosines[vectors]
+                if len(best) == limit:  # what is farther than all of these is none of the best
+                    near = np.flatnonzero(found >= -best[-1][0])
+                    kept, found = kept[near], found[near]
                 if len(found) > limit:
                     chosen = np.flatnonzero(found >= np.partition(found, -limit)[-limit])
                     chosen = chosen[np.lexsort((rows["id"][kept[chosen]], -rows["ts"][kept[chosen]], -found[chosen]))[:limit]]
                     kept, found = kept[chosen], found[chosen]
                 for place, cosine in zip(kept.tolist(), found.tolist(), strict=True):
                     best.append((-cosine, -int(rows["ts"][place]), rows["id"][place], name, int(rows["row"][place])))
-        best.sort()
-        return [Near(name, row, one.decode(), -cosine) for cosine, _, one, name, row in best[:limit]]
+                best = sorted(best)[:limit]
+        return [Near(name, row, one.decode(), -cosine) for cosine, _, one, name, row in best]
 
     def cosines(self, segment: Segment, rows: Sequence[int], query: Vector) -> dict[int, float]:
         """The exact cosines of rows, by their numbers; of those that are not here, none."""

@@ -56,16 +56,17 @@ class Memory:
     regimes: Mapping[str, float] = field(default_factory=dict)
     since: datetime | None = None
     until: datetime | None = None
+    entities: tuple[Entity, ...] = field(init=False, repr=False, compare=False)
+    """What it mentions, each once."""
+
+    def __post_init__(self) -> None:
+        mentioned = dict.fromkeys(entity for triple in self.triples for entity in (triple.subject, triple.object))
+        object.__setattr__(self, "entities", tuple(mentioned))
 
     @property
     def key(self) -> str:
         """The record key."""
         return ":".join(part for part in (self.tool, self.chain, self.pair) if part)
-
-    @property
-    def entities(self) -> tuple[Entity, ...]:
-        """What it mentions, each once."""
-        return tuple(dict.fromkeys(entity for triple in self.triples for entity in (triple.subject, triple.object)))
 
     @property
     def indexed(self) -> str:

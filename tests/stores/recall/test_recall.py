@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -174,7 +175,7 @@ def test_noise_is_withheld_and_an_answer_is_not() -> None:
 def test_the_walk_reaches_what_an_insight_rests_on() -> None:
     cited, other = of_episode(episode(1, "probe number one")), of_episode(episode(2, "probe number two"))
     belief = of_insight(insight(3, text="Router gamma fails.", label="A/B"))
-    resting = Memory(**{**{name: getattr(belief, name) for name in belief.__slots__}, "cites": (cited.id,)})
+    resting = replace(belief, cites=(cited.id,))
     recall = Recall(source(other, cited), source(resting), EMBEDDER, OPEN)
     hits = recall.recall("router gamma fails", now=NOW).hits
     walked = {hit.id: hit.why.walk for hit in hits}
