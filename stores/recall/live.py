@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from schemas.insights import Insight, InsightStatus, InsightUpdate
 from schemas.topics import OPERATIONS
+from stores.heap import release
 from stores.recall.memories import Kind, Memory, of_insight
 from stores.recall.mirror import Vector
 from stores.recall.sources import Candidate, Embedder, Found, MemorySource, Question
@@ -60,6 +61,8 @@ class LiveInsights:
                     count += 1
                     self._take(standing.insight, standing.vector)
             self._offset = offset
+            if first:
+                release()  # every insight came through the heap
             return count
 
     def apply(self, update: InsightUpdate) -> bool:
