@@ -76,6 +76,8 @@ class CandidateSearch:
         mirror: EpisodeMirror | None,
     ) -> list[Candidate]:
         """The best by words and the nearest to ``query``, each with both scores, in no order; see ``EpisodeStore.candidates``."""
+        for gone in self._tables.keys() - {one.name for one in segments}:
+            self._tables.pop(gone, None)
         where = expression(wanted)
         look = None if mirror is None else mirror.look(segments, wanted)
         searched = {one.name: words for one in segments if (words := one.searched(text)) is not None}
@@ -91,16 +93,16 @@ class CandidateSearch:
             rows.setdefault(name, {})[row] = score
         for name, row in near:
             rows.setdefault(name, {}).setdefault(row, None)
-        return self._shown({one.name: one for one in segments}, rows, query, mirror)
+        return self._shown(rows, query, mirror, look)
 
     # --- words
 
     async def _by_text(
         self, searched: Mapping[str, str], where: Any, limit: int, look: Look | None
     ) -> Iterable[tuple[float, str, int]]:
-        found = await asyncio.gather(
-            *(self._best(name, words, where, limit, None if look is None else look[name]) for name, words in searched.items())
-        )
+        passing = {name: None if look is None else look.tables[name] for name in searched}
+        best = (self._best(name, words, where, limit, passing[name]) for name, words in searched.items())
+        found = await asyncio.gather(*best)
         return [(score, name, row) for name, scored in zip(searched, found, strict=True) for row, score in scored]
 
     async def _best(self, name: str, words: str, where: Any, limit: int, passing: Passing | None) -> Scored:
@@ -131,21 +133,21 @@ class CandidateSearch:
 
     def _shown(
         self,
-        segments: Mapping[str, Segment],
         rows: Mapping[str, Mapping[int, float | None]],
         query: Vector | None,
         mirror: EpisodeMirror | None,
+        look: Look | None,
     ) -> list[Candidate]:
         """The content of rows, by table and number, with both scores; those that are gone meanwhile are left out."""
         hits: dict[str, dict[int, Hit]] = {name: {} for name in rows}
         cosines: dict[str, dict[int, float]] = {name: {} for name in rows}
-        if mirror is not None:
+        if mirror is not None and look is not None:
             for name, scores in rows.items():
-                hits[name] = mirror.recall(segments[name], list(scores))
-                cosines[name] = {} if query is None else mirror.cosines(segments[name], list(scores), query)
+                hits[name] = mirror.recall(look, name, list(scores))
+                cosines[name] = {} if query is None else mirror.cosines(look, name, list(scores), query)
             for name, table in self._read(_absent(rows, hits), TOLD).items():
                 told = zip(table.column("log_offset").to_pylist(), table.column("reflection").to_pylist(), strict=True)
-                hits[name] |= mirror.show(segments[name], dict(zip(table.column("_rowid").to_pylist(), told, strict=True)))
+                hits[name] |= mirror.show(look, name, dict(zip(table.column("_rowid").to_pylist(), told, strict=True)))
         columns = [*SHOWN, "_rowid", *(["vector"] if query is not None else [])]
         for name, table in self._read(_absent(rows, hits), columns).items():
             if query is not None:

@@ -57,12 +57,13 @@ class Near:
 
 
 class Passing:
-    """Which rows of one table pass a filter. ``rows``: their numbers, rising; ``places``: where in the mirror they stand."""
+    """Which rows of one table pass a filter. ``rows``: their numbers, rising; ``places``: where in ``table`` they stand."""
 
-    def __init__(self, rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64], known: int) -> None:
-        self.rows = rows
+    def __init__(self, table: _Rows, places: npt.NDArray[np.int64]) -> None:
+        self.table = table
         self.places = places
-        self.known = known
+        self.rows = table["row"][places]
+        self.known = table.count
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -75,10 +76,6 @@ class Passing:
     def __contains__(self, row: int) -> bool:
         place = int(np.searchsorted(self.rows, row))
         return place < len(self.rows) and int(self.rows[place]) == row
-
-
-Look = Mapping[str, Passing]
-"""What passes a filter at one moment, by table."""
 
 
 class _Rows:
@@ -136,6 +133,15 @@ class _Vectors:
         return place
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What passes a filter at one moment, by table; it stays what it is when the mirror reads everything anew."""
+
+    tables: Mapping[str, Passing]
+    vectors: _Vectors
+    words: Mapping[str, Sequence[str | None]]
+
+
 class EpisodeMirror:
     """The episodes of a store's tables, for the nearest. Safe to share between threads."""
 
@@ -157,21 +163,18 @@ class EpisodeMirror:
         """What passes the filter now, in each table, once the mirror knows all that the tables hold."""
         with self._lock:
             self._follow(segments)
-            passing = {}
-            for segment in segments:
-                rows = self._tables[segment.name]
-                places = np.flatnonzero(self._passes(rows, wanted))
-                passing[segment.name] = Passing(rows["row"][places], places, rows.count)
-            return passing
+            known = {segment.name: self._tables[segment.name] for segment in segments}
+            passing = {name: Passing(rows, np.flatnonzero(self._passes(rows, wanted))) for name, rows in known.items()}
+            return Look(passing, self._vectors, self._words)
 
     def nearest(self, look: Look, query: Vector, limit: int) -> list[Near]:
         """The nearest of those that pass, best first, of equal ones the latest; the cosines are exact."""
         with self._lock:
             direction = (query / np.linalg.norm(query.astype(np.float64))).astype(np.float32)
-            cosines = np.vecdot(self._vectors.matrix[: self._vectors.count], direction)
+            cosines = np.vecdot(look.vectors.matrix[: look.vectors.count], direction)
             best: list[tuple[float, int, bytes, str, int]] = []
-            for name, passing in look.items():
-                rows, kept = self._tables[name], passing.places
+            for name, passing in look.tables.items():
+                rows, kept = passing.table, passing.places
                 vectors = rows["vector"] if len(kept) == rows.count else rows["vector"][kept]
                 found = cosines[vectors]
                 if len(best) == limit:  # what is farther than all of these is none of the best
@@ -186,40 +189,43 @@ class EpisodeMirror:
                 best = sorted(best)[:limit]
         return [Near(name, row, one.decode(), -cosine) for cosine, _, one, name, row in best]
 
-    def cosines(self, segment: Segment, rows: Sequence[int], query: Vector) -> dict[int, float]:
-        """The exact cosines of rows, by their numbers; of those that are not here, none."""
+    def cosines(self, look: Look, name: str, rows: Sequence[int], query: Vector) -> dict[int, float]:
+        """The exact cosines of a table's rows, by their numbers; of those that are not here, none."""
         direction = query.astype(np.float64) / np.linalg.norm(query.astype(np.float64))
         with self._lock:
-            table = self._tables[segment.name]
+            table = look.tables[name].table
             places = self._places(table, rows)
-            matrix = self._vectors.matrix[table["vector"][list(places.values())]].astype(np.float64)
+            matrix = look.vectors.matrix[table["vector"][list(places.values())]].astype(np.float64)
         return dict(zip(places, np.vecdot(matrix, direction).tolist(), strict=True))
 
-    def recall(self, segment: Segment, rows: Sequence[int]) -> dict[int, Hit]:
-        """What was shown of rows before and is still so, by their numbers."""
+    def recall(self, look: Look, name: str, rows: Sequence[int]) -> dict[int, Hit]:
+        """What was shown of a table's rows before and is still so, by their numbers."""
         with self._lock:
-            table = self._tables[segment.name]
-            names = {row: (segment.name, row, int(table["offset"][place])) for row, place in self._places(table, rows).items()}
+            table = look.tables[name].table
+            names = {row: (name, row, int(table["offset"][place])) for row, place in self._places(table, rows).items()}
             known = {row: self._shown[name] for row, name in names.items() if name in self._shown}
             for row in known:
                 self._shown.move_to_end(names[row])
             return known
 
-    def show(self, segment: Segment, told: Mapping[int, tuple[int, str]]) -> dict[int, Hit]:
-        """Rows as they are shown, by their numbers, out of the offset of their last record and their reflection; kept for the next
-        time. Those that are not known, or of another record than that, are left out."""
+    def show(self, look: Look, name: str, told: Mapping[int, tuple[int, str]]) -> dict[int, Hit]:
+        """A table's rows as they are shown, by their numbers, out of the offset of their last record and their reflection; kept for
+        the next time. Those that are not known, or of another record than that, are left out."""
         with self._lock:
-            table, shown = self._tables[segment.name], {}
+            table, shown = look.tables[name].table, {}
             for row, place in self._places(table, list(told)).items():
                 offset, reflection = told[row]
                 if offset == table["offset"][place]:
-                    shown[row] = self._shown[segment.name, row, offset] = self._hit(table, place, reflection)
+                    shown[row] = self._hit(table, look.words, place, reflection)
+            if self._tables.get(name) is table:  # or something in it may have been forgotten since
+                self._shown |= {(name, row, told[row][0]): hit for row, hit in shown.items()}
             while len(self._shown) > SHOWN_ROWS:
                 self._shown.popitem(last=False)
             return shown
 
-    def _hit(self, table: _Rows, place: int, reflection: str) -> Hit:
-        cells: dict[str, Any] = {name: self._words[name][table[name][place]] for name in CODED}
+    @staticmethod
+    def _hit(table: _Rows, words: Mapping[str, Sequence[str | None]], place: int, reflection: str) -> Hit:
+        cells: dict[str, Any] = {name: words[name][table[name][place]] for name in CODED}
         cells |= {name: bool(table[name][place]) for name in FLAGS}
         return Hit(
             score=0.0,

@@ -11,6 +11,7 @@ Scores of text are BM25 with each segment's own word counts; segments are large 
 from __future__ import annotations
 
 import heapq
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +36,9 @@ from stores.episodes.hits import Candidate, Hit, rescored, to_hit
 from stores.episodes.layout import REBUILD, Header, header_stamp, read_header
 from stores.episodes.mirror import EpisodeMirror
 from stores.episodes.rows import REMEMBERED, WHOLE, canonical, to_episode
-from stores.episodes.segment import Segment
+from stores.episodes.segment import TRIES, Segment
 
+T = TypeVar("T")
 Vector = npt.NDArray[np.float32]
 EmbedderInfo = tuple[str, int]
 """An embedder's model id and dimension."""
@@ -112,23 +114,21 @@ class EpisodeStore:
 
     def count(self) -> int:
         """Episodes kept, retracted and pending ones included. Costs a fifth of a millisecond a segment."""
-        return sum(segment.count() for segment in self._segments())
+        return self._ask(lambda segments: sum(segment.count() for segment in segments))
 
     def get(self, episode_id: str) -> Episode | None:
         """An episode by its id, whatever its status."""
-        for segment in self._segments():
-            for row in segment.first(with_ids([episode_id]), WHOLE):
-                return to_episode(row)
-        return None
+        where = with_ids([episode_id])
+        found = self._ask(lambda segments: next((row for one in segments for row in one.first(where, WHOLE)), None))
+        return None if found is None else to_episode(found)
 
     def brief(self, ids: Sequence[str]) -> dict[str, tuple[datetime, float]]:
         """Event time and importance of those of the episodes that are kept, by id."""
         wanted = sorted(set(ids))
         if not wanted:
             return {}
-        rows = (
-            row for segment in self._segments() for row in segment.first(with_ids(wanted), ("id", "ts", "importance"), len(wanted))
-        )
+        columns = ("id", "ts", "importance")
+        rows = self._ask(lambda segments: [row for one in segments for row in one.first(with_ids(wanted), columns, len(wanted))])
         return {row["id"]: (row["ts"].astimezone(UTC), float(row["importance"])) for row in rows}
 
     def find(self, prefix: str) -> Episode | None:
@@ -136,7 +136,7 @@ class EpisodeStore:
         where = with_id_prefix(prefix)
         if where is None:
             return None
-        found = [row for segment in self._segments() for row in segment.first(where, WHOLE, limit=2)]
+        found = self._ask(lambda segments: [row for one in segments for row in one.first(where, WHOLE, limit=2)])
         return to_episode(found[0]) if len(found) == 1 else None
 
     def latest(self, wanted: EpisodeFilter = _ANY, *, limit: int = 50, after: Place | None = None) -> list[Hit]:
@@ -146,23 +146,24 @@ class EpisodeStore:
             ValueError: ``limit`` is not in 1 … 1000, or the filter has a moment without a zone.
         """
         _check_limit(limit)
-        return [to_hit(0.0, row) for row in latest(self._segments(), wanted, limit, after)]
+        return [to_hit(0.0, row) for row in self._ask(lambda segments: latest(segments, wanted, limit, after))]
 
     def facets(self, wanted: EpisodeFilter = _ANY) -> dict[str, dict[str, int]]:
         """How many of the wanted episodes each tool, chain, pair, action and status has, the most frequent first."""
-        return facets(self._segments(), wanted)
+        return self._ask(lambda segments: facets(segments, wanted))
 
     def keys(self) -> dict[str, int]:
         """How many episodes that may teach each record key has, the most first."""
         counts: Counter[str] = Counter()
-        for segment in self._segments():
-            counts.update(segment.counted(expression(_ANY), ("key",))["key"])
+        for one in self._ask(lambda segments: [segment.counted(expression(_ANY), ("key",))["key"] for segment in segments]):
+            counts.update(one)
         return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
     def of_key(self, key: str, limit: int) -> list[Episode]:
         """The latest episodes of a record key that may teach, at most ``limit``, in the order of (time, id)."""
         where = expression(EpisodeFilter(key=key))
-        found = (row for segment in self._segments() for row in segment.ordered(where, ("id", "ts", *WHOLE), limit))
+        columns = ("id", "ts", *WHOLE)
+        found = self._ask(lambda segments: [row for one in segments for row in one.ordered(where, columns, limit)])
         newest = heapq.nsmallest(limit, found, key=lambda row: (-row["ts"].timestamp(), row["id"]))
         return [to_episode(row) for row in sorted(newest, key=lambda row: (row["ts"], row["id"]))]
 
@@ -221,7 +222,7 @@ class EpisodeStore:
         """
         _check_limit(limit)
         query = None if vector is None else self._checked(vector)
-        return self._candidates.find(self._segments(), text, query, wanted, limit, mirror)
+        return self._ask(lambda segments: self._candidates.find(segments, text, query, wanted, limit, mirror))
 
     def _checked(self, vector: Vector) -> Vector:
         query = np.asarray(vector, dtype=np.float32)
@@ -231,8 +232,11 @@ class EpisodeStore:
 
     def fingerprint_parts(self) -> Iterator[bytes]:
         """A line of canonical JSON for each episode, ordered by id: its id and the SHA-256 of its remembered content."""
-        digests = [(row["id"], sha256(canonical(row)).hexdigest()) for one in self._segments() for row in one.scan(REMEMBERED)]
-        for one, digest in sorted(digests):
+
+        def digests(segments: Sequence[Segment]) -> list[tuple[str, str]]:
+            return sorted((row["id"], sha256(canonical(row)).hexdigest()) for one in segments for row in one.scan(REMEMBERED))
+
+        for one, digest in self._ask(digests):
             yield orjson.dumps({"id": one, "sha256": digest})
 
     def traces(self, episode_id: str, words: str = "") -> dict[str, int]:
@@ -241,34 +245,51 @@ class EpisodeStore:
         ``words`` is a phrase of its text; without one only rows that are searched are looked for.
         """
         found = [hit for hit in self.search_text(words, _EVERYTHING, limit=MAX_HITS) if hit.id == episode_id] if words else []
-        files = (file for file in self._folder.rglob("*") if words and file.is_file() and not file.is_symlink())
-        return {"text": len(found), "files": sum(words.encode() in file.read_bytes() for file in files)}
+        files = _files(self._folder) if words else ()
+        return {"text": len(found), "files": sum(words.encode() in _bytes(file) for file in files)}
 
     def stats(self) -> StoreStats:
         """How large the store is."""
-        segments = self._segments()
-        disk = sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file())
-        return StoreStats(
-            rows=sum(one.count() for one in segments),
-            segments=len(segments),
-            fragments=sum(one.fragments() for one in segments),
-            data_bytes=sum(one.bytes() for one in segments),
-            disk_bytes=disk,
+        disk = sum(_size(file) for file in _files(self._folder))
+        return self._ask(
+            lambda segments: StoreStats(
+                rows=sum(one.count() for one in segments),
+                segments=len(segments),
+                fragments=sum(one.fragments() for one in segments),
+                data_bytes=sum(one.bytes() for one in segments),
+                disk_bytes=disk,
+            )
         )
 
     def _best(
         self, ask: Callable[[Segment], list[dict[str, Any]]], score: Callable[[dict[str, Any]], float], limit: int
     ) -> list[Hit]:
-        rows = ((score(row), row) for segment in self._segments() for row in ask(segment))
+        rows = self._ask(lambda segments: [(score(row), row) for one in segments for row in ask(one)])
         best = heapq.nsmallest(limit, rows, key=lambda pair: (-pair[0], pair[1]["id"]))
         return [to_hit(found, row) for found, row in best]
 
+    def _ask(self, question: Callable[[Sequence[Segment]], T]) -> T:
+        """An answer out of every segment. A table that was written anew meanwhile, because something in it was forgotten, is gone
+        with its answer: then all are asked again."""
+        for _ in range(TRIES - 1):
+            names = self._names()
+            try:
+                return question([self._segment(name) for name in names])
+            except (RuntimeError, OSError, ValueError, EpisodeStoreError):
+                if names == self._names():
+                    raise
+        return question(self._segments())
+
     def _segments(self) -> list[Segment]:
         """Every segment that the header names now, the newest first."""
+        return [self._segment(name) for name in self._names()]
+
+    def _names(self) -> tuple[str, ...]:
         stamp = header_stamp(self._folder)
         if stamp != self._stamp:
             self._header, self._stamp = read_header(self._folder), stamp
-        return [self._segment(name) for name in reversed(self._header.segments)]
+            self._opened = {name: one for name, one in self._opened.items() if name in self._header.segments}
+        return self._header.segments[::-1]
 
     def _segment(self, name: str) -> Segment:
         opened = self._opened.get(name)
@@ -293,6 +314,26 @@ def check_made_by(folder: Path, header: Header, info: EmbedderInfo | None) -> No
             f"the episodes at {folder} were embedded by {header.model_id}, not by {info[0]}",
             hint="set the model back, or name another folder: vectors of two models cannot be compared",
         )
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Every file under a folder, while a writer adds and removes some."""
+    for parent, _, names in os.walk(folder):
+        yield from (file for name in names if not (file := Path(parent, name)).is_symlink())
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # removed meanwhile
+        return 0
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:  # removed meanwhile
+        return b""
 
 
 def _check_limit(limit: int) -> None:

@@ -52,24 +52,28 @@ class EpisodeSource:
             return Found()
         wanted = _episode_filter(question)
         telling, depth = _telling(question.text), question.depth
+        before = self._mirror.dropped if self._mirror is not None else 0
         found = self._store.candidates(telling, question.vector, wanted, limit=depth, mirror=self._mirror)
-        if self._mirror is not None and self._mirror.dropped != self._dropped:  # something may have been forgotten
-            with self._lock:
+        if self._mirror is None:
+            return Found(tuple(Candidate(of_hit(one.hit), one.cosine, one.lexical) for one in found))
+        with self._lock:
+            if self._mirror.dropped != self._dropped:  # something may have been forgotten
                 self._made.clear()
                 self._dropped = self._mirror.dropped
-        return Found(tuple(Candidate(self._memory(one.hit), one.cosine, one.lexical) for one in found))
+            kept = self._dropped == before
+            return Found(tuple(Candidate(self._memory(one.hit, keep=kept), one.cosine, one.lexical) for one in found))
 
-    def _memory(self, hit: EpisodeHit) -> Memory:
+    def _memory(self, hit: EpisodeHit, *, keep: bool) -> Memory:
         """The memory of a hit; made once for what the mirror shows again."""
-        if self._mirror is None:
-            return of_hit(hit)
-        with self._lock:
-            made = self._made.get(hit.id)
-            if made is None or made[0] is not hit:
-                made = self._made[hit.id] = (hit, of_hit(hit))
-                while len(self._made) > SHOWN_ROWS:
-                    self._made.popitem(last=False)
+        made = self._made.get(hit.id)
+        if made is not None and made[0] is hit:
             return made[1]
+        memory = of_hit(hit)
+        if keep:
+            self._made[hit.id] = (hit, memory)
+            while len(self._made) > SHOWN_ROWS:
+                self._made.popitem(last=False)
+        return memory
 
 
 class InsightSource:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from schemas.episodes import Episode, Forgotten, tombstone
 from stores.episodes import Effect, EpisodeFilter, EpisodeStore, WritableEpisodeStore
+from stores.episodes.candidates import CandidateSearch
 from stores.episodes.mirror import EpisodeMirror
 from stores.recall.filters import RecallFilters
 from stores.recall.sources import Question
@@ -101,6 +105,67 @@ def test_what_is_still_searched_is_still_found(tmp_path: Path) -> None:
         store.record(batch(200, 3, offset=200))
         after = {one.hit.id for one in reader.candidates("probe", vector, limit=100, mirror=mirror)}
         assert after == before - {secret().id} | {episode(n).id for n in (200, 201, 202)}
+
+
+def test_a_search_that_began_before_leaves_nothing_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "episodes"
+    with filled(folder) as store, EpisodeStore.open(folder) as reader:
+        source = EpisodeSource(reader, mirrored=True)
+        asked = Question(f"{SECRET} desk", EMBEDDER.embed([f"{SECRET} desk"])[0], RecallFilters(), 50)
+        read = CandidateSearch._read
+
+        def slow(search: CandidateSearch, rows: Mapping[str, list[int]], columns: Sequence[str]) -> object:
+            tables = read(search, rows, columns)
+            if not store.get(secret().id).forgotten:  # once the content is read, it is forgotten and somebody else asks
+                store.record([(At(100), gone())])
+                source.find(asked)
+            return tables
+
+        monkeypatch.setattr(CandidateSearch, "_read", slow)
+        source.find(asked)
+        assert store.get(secret().id).forgotten
+        assert len(source.held()) > 10
+        assert not any(SECRET in str(value) for value in source.held())
+
+
+def test_whoever_reads_meanwhile_gets_an_answer(tmp_path: Path) -> None:
+    folder = tmp_path / "episodes"
+    (vector,) = EMBEDDER.embed(["probe number"])
+    with filled(folder) as store, EpisodeStore.open(folder) as reader:
+        mirror = EpisodeMirror(DIMENSION)
+        questions: dict[str, Callable[[], object]] = {
+            "words": lambda: reader.search_text("probe"),
+            "vector": lambda: reader.search_vector(vector),
+            "candidates": lambda: reader.candidates("probe", vector),
+            "mirrored": lambda: reader.candidates("probe", vector, mirror=mirror),
+            "latest": reader.latest,
+            "facets": reader.facets,
+            "keys": reader.keys,
+            "get": lambda: reader.get(episode(44).id),
+            "brief": lambda: reader.brief([episode(1).id, episode(44).id]),
+            "of key": lambda: reader.of_key(episode(1).key, 50),
+            "count": reader.count,
+            "stats": reader.stats,
+            "fingerprint": lambda: list(reader.fingerprint_parts()),
+            "traces": lambda: reader.traces(episode(1).id, "probe"),
+        }
+        done = threading.Event()
+
+        def ask(question: Callable[[], object]) -> int:
+            asked = 0
+            while not done.is_set():
+                assert question() is not None
+                asked += 1
+            return asked
+
+        with ThreadPoolExecutor(len(questions)) as pool:
+            asking = {name: pool.submit(ask, question) for name, question in questions.items()}
+            try:
+                for number in range(20, 26):  # each has its table written anew
+                    store.record([(At(200 + number), tombstone(episode(number), Forgotten(by="o", reason="r", ts=START)))])
+            finally:
+                done.set()
+            assert all(future.result() for future in asking.values())
 
 
 @pytest.mark.parametrize("step", ["judged", "replaced", "purged"])

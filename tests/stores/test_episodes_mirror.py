@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from schemas.events import Status
-from stores.episodes import EpisodeFilter, EpisodeStore, WritableEpisodeStore
+from stores.episodes import EpisodeFilter, EpisodeStore, WritableEpisodeStore, candidates
 from stores.episodes.filters import Span
+from stores.episodes.hits import Candidate
 from stores.episodes.mirror import EpisodeMirror
 from tests.support.episodes import DIMENSION, EMBEDDER, INFO, START, At, batch, episode
 
@@ -64,6 +65,36 @@ def test_it_finds_what_the_tables_find(store: WritableEpisodeStore, wanted: Epis
         few = nearest(store, mirror, text, wanted, 7)
         assert [cosine for _, cosine in few] == sorted(everything.values(), reverse=True)[:7]
         assert all(everything[one] == cosine for one, cosine in few)
+
+
+@pytest.mark.parametrize("spare", [1, 2], ids=["barely", "usual"])
+@pytest.mark.parametrize("common", [0.0, 0.1, 1.0], ids=["afterwards", "usual", "by LanceDB"])
+@pytest.mark.parametrize("wanted", FILTERS)
+def test_the_filter_is_the_same_whoever_applies_it(
+    store: WritableEpisodeStore, wanted: EpisodeFilter, common: float, spare: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "COMMON", common)
+    monkeypatch.setattr(candidates, "SPARE", spare)
+    store.record(some(100))
+    mirror = EpisodeMirror(DIMENSION)
+    for text in ("router alpha", "gas", "beta swap pool deep"):
+        everything = words(store.candidates(text, None, wanted, limit=1000))
+        assert words(store.candidates(text, None, wanted, limit=1000, mirror=mirror)) == everything
+        few = words(store.candidates(text, None, wanted, limit=3, mirror=mirror))
+        assert sorted(few.values()) == sorted(sorted(everything.values())[-3:])
+        assert few.items() <= everything.items()
+
+
+def words(found: list[Candidate]) -> dict[str, float]:
+    return {one.hit.id: round(one.lexical, 4) for one in found if one.lexical is not None}
+
+
+def test_what_the_mirror_shows_is_what_the_table_says(store: WritableEpisodeStore) -> None:
+    store.record(some(100))
+    (vector,) = EMBEDDER.embed(["router alpha"])
+    plain = {one.hit.id: one.hit for one in store.candidates("router", vector, limit=1000)}
+    shown = {one.hit.id: one.hit for one in store.candidates("router", vector, limit=1000, mirror=EpisodeMirror(DIMENSION))}
+    assert shown == plain
 
 
 def test_of_equal_ones_the_latest_are_taken(store: WritableEpisodeStore) -> None:
