@@ -11,6 +11,7 @@ postings where they are and marks the row dead; when half of the rows are dead e
 from __future__ import annotations
 
 import math
+import sys
 from array import array
 from bisect import bisect_left
 from collections import Counter
@@ -61,7 +62,7 @@ class Bm25:
     def put(self, key: str, text: str) -> None:
         """Add a text, or replace the one with this id."""
         self.remove(key)
-        counts = Counter(words(text))
+        counts = Counter(map(sys.intern, words(text)))  # each word once, not once a text
         self._append(key, counts)
 
     def _append(self, key: str, counts: Counter[str]) -> None:
