@@ -119,6 +119,8 @@ INDEXED: dict[str, Callable[[Memory, str], str]] = {
     "+ both": lambda memory, sentence: f"{_context(memory)} {sentence}. {memory.text}",
 }
 """What BM25 may read of an episode."""
+KEPT = "+ banded sentence"
+"""What it does read."""
 
 
 def _context(memory: Memory) -> str:
@@ -215,14 +217,11 @@ def desk_table(embedder: CachedEmbedder) -> list[str]:
     best = recipes()[DEFAULT_RECIPE]
     for indexed, read in INDEXED.items():
         found = task.found(read)
+        for name in recipes() if indexed in ("reflection", KEPT) else ("BM25", DEFAULT_RECIPE):
+            row(indexed, name, task.precision(found, ranked_by(recipes()[name])))
         if indexed == "reflection":
-            for name, recipe in recipes().items():
-                row(indexed, name, task.precision(found, ranked_by(recipe)))
             apart = [[_own_cosines(sources) for sources in answers] for answers in found]
             row(indexed, f"{DEFAULT_RECIPE}, cosines of word matches not at hand", task.precision(apart, ranked_by(best)))
-        else:
-            for name in ("BM25", DEFAULT_RECIPE):
-                row(indexed, name, task.precision(found, ranked_by(recipes()[name])))
         row(indexed, f"{DEFAULT_RECIPE} + walk", task.precision(found, walked_by(best)))
     return rows
 

@@ -6,7 +6,6 @@ an action must carry depends on it (``_check_*``); what cannot be true is refuse
 
 from __future__ import annotations
 
-from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, ClassVar, Self
@@ -226,7 +225,7 @@ class ToolExecution(Contract):
                 continue
             if valuation.value <= 0:
                 raise PydanticCustomError("bad_price", "{name} is a price and so positive", {"name": name})
-            if abs(self.ts_executed - valuation.ts) > timedelta(seconds=valuation.heartbeat_s):
+            if abs(self.ts_executed - valuation.ts).total_seconds() > valuation.heartbeat_s:
                 raise PydanticCustomError("stale_oracle", "{name} is older than its heartbeat at the trade", {"name": name})
 
     def _check_reference(self) -> None:

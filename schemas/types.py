@@ -73,7 +73,10 @@ def moment(value: Any) -> tuple[datetime, str]:
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise PydanticCustomError("naive_timestamp", "a timestamp without a time zone is ambiguous; add Z or +00:00")
-        return value.astimezone(UTC), "iso"
+        try:
+            return value.astimezone(UTC), "iso"
+        except OverflowError:  # the first or last hours there are, in a zone that puts them outside
+            raise PydanticCustomError("bad_timestamp", "a timestamp lies in the years 1 to 9999, in UTC") from None
     if isinstance(value, bool) or value is None:
         raise PydanticCustomError("bad_timestamp", "a timestamp is ISO 8601 with a zone, or Unix time as a number")
     if isinstance(value, str):
