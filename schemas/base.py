@@ -29,6 +29,18 @@ SchemaVersion = Annotated[str, AfterValidator(_known_major)]
 """``major.minor``. A reader accepts any minor of a major it knows; another major is dead-lettered, never guessed at."""
 
 
+def compact(plain: dict[str, Any]) -> bytes:
+    """JSON values as compact UTF-8, whatever the size of their integers; ``pydantic_core.from_json`` reads them as they were.
+
+    >>> compact({"raw": 2**65})
+    b'{"raw":36893488147419103232}'
+    """
+    try:
+        return orjson.dumps(plain)
+    except TypeError:  # an unknown field that was kept holds an integer over 64 bits, which orjson does not write
+        return json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
 class Contract(BaseModel):
     """A frozen value with a schema version that keeps fields it does not know."""
 
@@ -51,11 +63,7 @@ class Contract(BaseModel):
         >>> Contract().to_wire()
         b'{"schema_version":"1.0"}'
         """
-        plain = self.model_dump(mode="json", exclude_none=True)
-        try:
-            return orjson.dumps(plain)
-        except TypeError:  # an unknown field that was kept holds an integer over 64 bits, which orjson does not write
-            return json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        return compact(self.model_dump(mode="json", exclude_none=True))
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Self:

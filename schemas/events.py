@@ -106,7 +106,7 @@ class Valuation(Part):
     value: ExactDecimal
     ts: Moment
     source: Label
-    heartbeat_s: int = Field(default=86_400, gt=0)
+    heartbeat_s: int = Field(default=86_400, gt=0, lt=2**63)
 
 
 class PoolState(Part):
@@ -115,7 +115,7 @@ class PoolState(Part):
     sqrt_price_x96_before: RawAmount | None = None
     sqrt_price_x96_after: RawAmount
     liquidity: RawAmount
-    tick: int
+    tick: int = Field(ge=-(2**23), lt=2**23)
     zero_for_one: bool
 
 

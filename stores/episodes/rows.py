@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
+from pydantic_core import from_json
 
+from schemas.base import compact
 from schemas.episodes import Episode
 from stores.episodes.merge import Kept
 
@@ -116,7 +118,7 @@ def _plain(row: Row) -> dict[str, Any]:
         "reflection": episode.reflection,
         "sentence": episode.sentence,
         "words": f"{episode.sentence}. {episode.reflection}",
-        "payload": orjson.dumps(episode.model_dump(mode="json", exclude=_OWN_COLUMN, exclude_none=True)),
+        "payload": compact(episode.model_dump(mode="json", exclude=_OWN_COLUMN, exclude_none=True)),
         "places": " ".join(f"{one}:{at}" for one, at in row.kept.places),
         "log_partition": partition,
         "log_offset": offset,
@@ -136,7 +138,7 @@ def to_kept(row: dict[str, Any]) -> Kept:
 
 def to_episode(row: dict[str, Any]) -> Episode:
     """The episode that ``WHOLE`` holds, equal to the one that was stored."""
-    plain = orjson.loads(row["payload"])
+    plain = from_json(row["payload"])
     vector = np.asarray(row["vector"], dtype="<f4").tobytes()
     return Episode.from_plain({**plain, "reflection": row["reflection"], "sentence": row["sentence"], "vector": vector})
 

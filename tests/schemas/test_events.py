@@ -196,6 +196,16 @@ def test_the_oracles_age_is_held_to_its_heartbeat() -> None:
     assert refusal(in_usd={**VALUATION, "ts": later.isoformat(), "heartbeat_s": 3600}) == "stale_oracle"
 
 
+@pytest.mark.parametrize("number", [2**63, 10**40])
+def test_a_number_that_fits_no_store_is_refused(number: int) -> None:
+    pool = {"sqrt_price_x96_after": "8", "liquidity": "9", "tick": 1, "zero_for_one": True}
+    assert refusal(pool_state=pool) == "accepted"
+    assert refusal(pool_state={**pool, "tick": -number}) == "contract_violation"
+    valued = {**VALUATION, "ts": "2025-01-01T00:00:00Z"}
+    assert refusal(native_usd={**valued, "heartbeat_s": 10**9}) == "accepted"
+    assert refusal(native_usd={**valued, "heartbeat_s": number}) == "contract_violation"
+
+
 @pytest.mark.parametrize("missing", ["amount_in_raw", "amount_out_raw"])
 def test_a_successful_swap_has_both_amounts(missing: str) -> None:
     assert refusal(**{missing: None}) == "success_without_amounts"

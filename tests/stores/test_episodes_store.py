@@ -36,7 +36,7 @@ def fingerprint(store: EpisodeStore) -> list[bytes]:
 
 
 def test_an_episode_comes_back_as_it_was(store: WritableEpisodeStore) -> None:
-    kept = episode(7, "paid 0.30 % in Zürich, 支付\x00", regime="calm", agent_id="x", extra_field={"kept": [1]})
+    kept = episode(7, "paid 0.30 % in Zürich, 支付\x00", regime="calm", agent_id="x", extra_field={"kept": [1, 2**256 - 1]})
     assert store.record([(At(0), kept)]) == [Effect.INSERTED]
     assert store.get(kept.id) == kept
     assert store.find(kept.id[:8]) == kept
