@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from gateway.ageing import event_time
 from gateway.composition import layout, open_episodes, open_insights
@@ -39,6 +39,7 @@ LOGGER = logging.getLogger(__name__)
 EVERY_S = 60.0
 _PAGE = 500
 _MOMENT = timedelta(microseconds=1)
+_LAST = datetime.max.replace(tzinfo=UTC) - _MOMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def _regimes(insights: InsightStore, out: Sequence[Insight]) -> tuple[dict[str, 
             now_in[key] = (signal.regime, signal.ts)
     regime_of = {}
     for one in out:
-        then = _regime(insights, one.key, one.validated_ts + _MOMENT) if one.key in now_in else None
+        then = _regime(insights, one.key, min(one.validated_ts, _LAST) + _MOMENT) if one.key in now_in else None
         if then is not None:
             regime_of[one.id] = then.regime
     return regime_of, now_in

@@ -23,6 +23,7 @@ from streams.headers import event_headers
 from streams.kafka.log import KafkaLog
 from streams.log import LogAppender, NewRecord
 from streams.record import Headers
+from workers.clock import milliseconds
 from workers.stage import Position
 
 Message = Contract | Mapping[str, Any]
@@ -87,7 +88,7 @@ class Publisher:
         checked = decode(topic.carries, sent)
         value = sent if isinstance(message, Contract) else checked.to_wire()
         key, message_id, moment = _address(checked)
-        headers = event_headers(topic, message_id, int(moment.timestamp() * 1000), source=self._source, traceparent=traceparent)
+        headers = event_headers(topic, message_id, milliseconds(moment), source=self._source, traceparent=traceparent)
         return NewRecord(topic.name, key.encode(), value, headers)
 
 

@@ -35,7 +35,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from schemas.claims import Category
@@ -47,6 +47,7 @@ AUTHOR = "retention"
 HIGH_BPS, MEDIUM_BPS = 100.0, 50.0
 FULL_BPS = 500.0
 """The impact at which importance is 1."""
+_LAST = datetime.max.replace(tzinfo=UTC)
 _LASTING = frozenset({Category.MEV_PATTERN, Category.EMERGENCY})
 _TRADES = frozenset({"swap", "trade", "order", "buy", "sell", "route"})
 _WORDS = re.compile(r"[a-z]+")
@@ -119,7 +120,7 @@ def episode_expires_at(tool: str, importance_: float, ts: datetime, accesses: in
         Category.GAS_TIMING if "gas" in name else Category.SLIPPAGE if _TRADES & set(_WORDS.findall(name)) else Category.GENERAL
     )
     lives = lifetime(category, importance_ * FULL_BPS, accesses)
-    return None if lives is None else ts + lives
+    return None if lives is None else _later(ts, lives)
 
 
 def impact_bps(insight: Insight) -> float:
@@ -134,7 +135,12 @@ def expires_at(insight: Insight, accesses: int) -> datetime | None:
     if insight.directive is not None:
         return insight.directive.expires_at
     lives = lifetime(insight.category, impact_bps(insight), accesses)
-    return None if lives is None else insight.validated_ts + lives
+    return None if lives is None else _later(insight.validated_ts, lives)
+
+
+def _later(ts: datetime, lives: timedelta) -> datetime | None:
+    """Nothing ends beyond the year 9999, where an operation may be dated."""
+    return ts + lives if lives <= _LAST - ts else None
 
 
 def retired(insights: Iterable[Insight], accesses: Mapping[str, int], now: datetime) -> list[ArchiveInsight]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from schemas.episodes import Episode, episode_id
 from schemas.topics import EPISODES_RECORDED, TOOLS_EXECUTED, Topic
 from schemas.types import iso
 from streams.tracing import root
+from workers.clock import milliseconds
 from workers.ports import Embedder
 from workers.reflect import Reflection, reflect
 from workers.stage import Delivery, Emission, Outcome, Refusal
@@ -45,7 +45,7 @@ class ReflectEmbed:
         return Outcome(emissions, refusals, processed=len(taken))
 
     def _too_early(self, delivery: Delivery) -> Refusal | None:
-        executed = _milliseconds(delivery)
+        executed = milliseconds(delivery.message.ts_executed)
         ahead = executed - delivery.timestamp_ms
         if ahead <= self._max_future_ms:
             return None
@@ -68,10 +68,4 @@ class ReflectEmbed:
             importance=reflection.importance,
         )
         trace = delivery.trace or root(event.event_id, self._trace_ratio)
-        return Emission(EPISODES_RECORDED, episode.key, episode, episode.id, _milliseconds(delivery), trace)
-
-
-def _milliseconds(delivery: Delivery) -> int:
-    """Event time, exactly: no float stands between."""
-    executed: datetime = delivery.message.ts_executed
-    return int(executed.timestamp()) * 1000 + executed.microsecond // 1000
+        return Emission(EPISODES_RECORDED, episode.key, episode, episode.id, milliseconds(event.ts_executed), trace)

@@ -54,6 +54,7 @@ GARBAGE: dict[str, tuple[bytes | None, str]] = {
     "2^255": (wire(amount_in_raw=str(2**255)), "sentinel_amount"),
     "an amount with a fraction": (wire(amount_in_raw=1.5), "inexact_amount"),
     "a naive timestamp": (wire(ts_executed="2025-01-01T00:00:00"), "naive_timestamp"),
+    "a date beyond the calendar in UTC": (wire(ts_executed="9999-12-31T23:59:59-14:00"), "bad_timestamp"),
     "a date in the future": (wire(ts_executed=TOMORROW), "future_dated"),
     "an unknown major version": (wire(schema_version="2.0"), "unknown_version"),
     "a 5 MB payload": (wire(error="x" * 5_000_000), "too_large"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,16 @@ def test_what_was_noted_and_is_then_learned_becomes_one(brain: Brain) -> None:
 def test_directives_end_and_do_not_age(brain: Brain) -> None:
     brain.publish(directive("d", expires_at=at(day(2))), directive("e"), add("later", ts=at(day(400))))
     assert [one.insight_id for one in swept(brain).expired] == ["d"]
+
+
+def test_what_is_dated_at_the_end_of_time_keeps_nothing_else_from_being_swept(brain: Brain) -> None:
+    """An operation may come from any producer, and one whose year is a mistake is a valid one."""
+    last = datetime.max.replace(tzinfo=UTC)
+    raise_signals(brain, regime_signal(1, "calm", None, ts=at(day(1)), since=at(day(1))))
+    gone = op("ARCHIVE", "out", "a", cause="expired").model_copy(update={"ts": last})
+    brain.publish(add("wrong", ts=last), add("out", ts=last), gone, add("gas", category=Category.GAS_TIMING))
+    assert [one.insight_id for one in swept(brain).expired] == ["gas"]
+    assert (status(brain, "wrong"), status(brain, "out")) == ("active", "archived")
 
 
 def test_a_rebuild_decides_nothing_and_knows_the_same(brain: Brain, tmp_path: Path) -> None:

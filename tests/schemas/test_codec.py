@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.codec import CONTRACTS, MAX_VALUE_BYTES, ContractError, decode, encode
+from schemas.codec import CONTRACTS, FROM_OUTSIDE, MAX_VALUE_BYTES, ContractError, decode, encode
 from schemas.events import ToolExecution
 from tests.support.events import accepted, executions, swap, wire
+from tests.support.whole import SAMPLES
 
 
 def reason_of(value: bytes | None, carries: str = "tool-execution") -> str:
@@ -95,3 +98,44 @@ def test_an_unknown_field_may_hold_an_integer_beyond_64_bits_but_not_beyond_read
     assert str(2**200).encode() in encode(accepted(note=2**200))
     absurd = wire(note=77777).replace(b"77777", b"9" * 5000)
     assert reason_of(absurd) in ("not_json", "contract_violation")
+
+
+EXTREME = (
+    None, True, -1, 5e-324, 1.7e308, 10**30, -(10**30), "", "\x00", "1e100", "1e-99", "9" * 200, [], {}, [None], {"a": None},
+    "0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59-14:00",
+)  # fmt: skip
+
+
+def leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Where the single values of a document stand."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, one in inner:
+        yield (*path, step)
+        yield from leaves(one, (*path, step))
+
+
+def changed(value: Any, path: tuple[str | int, ...], to: object) -> Any:
+    """The document with another value at a place."""
+    copy: Any = json.loads(json.dumps(value))
+    inner = copy
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = to
+    return copy
+
+
+@pytest.mark.parametrize(("carries", "whole"), SAMPLES, ids=lambda one: one if isinstance(one, str) else one.get("kind", "whole"))
+def test_an_extreme_value_at_any_depth_is_accepted_or_refused_by_name(carries: str, whole: dict[str, Any]) -> None:
+    """Whatever else was raised would stop the pipeline at this record, each time that it is read."""
+    decode(carries, json.dumps(whole).encode())
+    for path in leaves(whole):
+        for value in EXTREME:
+            try:
+                message = decode(carries, json.dumps(changed(whole, path, value)).encode())
+            except ContractError:
+                continue
+            assert encode(decode(carries, encode(message))) == encode(message)
+
+
+def test_every_contract_from_outside_has_a_sample() -> None:
+    assert {name for name, _ in SAMPLES} == FROM_OUTSIDE

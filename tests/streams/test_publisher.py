@@ -36,6 +36,13 @@ def test_an_execution_goes_to_its_topic_under_its_key(log: EmbeddedLog) -> None:
     assert (headers["ce_time"], headers["traceparent"]) == (b"2026-01-01T00:01:00Z", b"00-aa-bb-01")
 
 
+@pytest.mark.parametrize("moment", ["2022-05-06T10:39:10.758", "1969-12-31T23:59:59.500", "9999-12-31T23:59:59.999"])
+def test_the_header_has_the_events_own_time_down_to_the_millisecond(log: EmbeddedLog, moment: str) -> None:
+    position = Publisher(log).publish({**FIELDS, "ts_executed": f"{moment}999Z"})
+    (record,) = log.read(position.topic, position.partition, position.offset, 1)
+    assert record.header("ce_time") == f"{moment}000Z"
+
+
 def test_an_operation_goes_to_the_operations(log: EmbeddedLog) -> None:
     operation = UpvoteInsight(op_id="op-1", insight_id="insight-1", ts=START, author="operator", reason="seen it")
     publisher = Publisher(log)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -179,3 +179,10 @@ def test_a_directive_ends_at_its_date_and_does_not_age() -> None:
     assert retention.expires_at(for_ever, 0) is None
     (out,) = retention.retired([for_ever, until], {}, at(24 * 4_000))
     assert (out.insight_id, out.ts, out.reason) == ("e", at(48), "the directive's time is over")
+
+
+def test_what_is_dated_at_the_end_of_time_stays() -> None:
+    last = mined().model_copy(update={"validated_ts": datetime.max.replace(tzinfo=UTC)})
+    assert retention.expires_at(last, 0) is None
+    assert retention.retired([last], {}, at(24 * 4_000)) == []
+    assert retention.episode_expires_at("swap", 0.0, last.validated_ts, 0) is None
