@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import urlencode
 
+import anyio
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
@@ -335,6 +337,30 @@ def test_keys_cannot_be_tried_out_at_speed(brain: Brain) -> None:
 
 def test_a_large_form_is_refused(signed_in: SignIn) -> None:
     assert signed_in(Tier.FEEDBACK).post("/directives", data={"text": "x" * 200_000}).status_code == 413
+
+
+def test_half_a_form_is_none(pages: Starlette, signed_in: SignIn) -> None:
+    """Whoever hangs up in the middle of a sentence has not said the first half of it."""
+    client = signed_in(Tier.FEEDBACK)
+    page = client.get("/directives").text
+    form = {name: field(page, name) for name in ("form_token", "request_id")}
+    form |= {"feedback_type": "market_context", "priority": "high", "text": "Sell all that was bought by mistake."}
+    said = urlencode(form).encode()
+    parts = [{"type": "http.request", "body": said[: said.index(b"+that")], "more_body": True}, {"type": "http.disconnect"}]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return parts.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = {"cookie": f"{COOKIE}={client.cookies[COOKIE]}", "content-type": "application/x-www-form-urlencoded"}
+    scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/directives", "query_string": b"", "scheme": "http"}
+    scope |= {"server": ("testserver", 80), "headers": [(name.encode(), value.encode()) for name, value in headers.items()]}
+    anyio.run(pages, scope, receive, send)
+    assert sent == []
+    assert "Sell all" not in client.get("/directives").text
 
 
 def test_the_overview_tells_of_trouble(brain: Brain, signed_in: SignIn) -> None:
