@@ -48,14 +48,15 @@ class EmbeddedLog:
         self.path = Path(path)
         self._clock_ms = clock_ms
         schema.ensure(self.path, topics, clock_ms())
-        self._writer = schema.connect(self.path)
+        with schema.told(self.path):
+            self._writer = schema.connect(self.path)
+            (self._log_id,) = self._writer.execute("SELECT value FROM meta WHERE name = 'log_id'").fetchone()
         self._write_lock = threading.Lock()
         self._readers: list[sqlite3.Connection] = []
         self._readers_lock = threading.Lock()
         self._changed = threading.Condition()
         self._commits = 0
         self._closed = False
-        (self._log_id,) = self._writer.execute("SELECT value FROM meta WHERE name = 'log_id'").fetchone()
         self._ids: dict[Partition, int] = {}
         self._counts: dict[str, int] = {}
         self._learn_topics()
@@ -145,8 +146,12 @@ class EmbeddedLog:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction: committed and announced at the end, rolled back on an exception."""
-        with self._write_lock:
+        """A write transaction: committed and announced at the end, rolled back on an exception.
+
+        Raises:
+            LogError: the log is closed, or SQLite cannot write: the disk is full, another process is at it for too long.
+        """
+        with self._write_lock, schema.told(self.path):
             if self._closed:
                 raise LogError(f"the log {self.path} is closed")
             self._writer.execute("BEGIN IMMEDIATE")
@@ -195,9 +200,11 @@ class EmbeddedLog:
             if self._closed:
                 raise LogError(f"the log {self.path} is closed")
             connection = self._readers.pop() if self._readers else None
-        connection = connection or schema.connect(self.path)
+        with schema.told(self.path):
+            connection = connection or schema.connect(self.path)
         try:
-            yield connection
+            with schema.told(self.path):
+                yield connection
         finally:
             with self._readers_lock:
                 if self._closed:

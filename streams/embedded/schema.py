@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -48,6 +48,18 @@ MIGRATIONS: tuple[str, ...] = (
 )
 """Statements by schema version, from 1. A version once released never changes; a change is a new entry."""
 
+_HINTS = {
+    "locked": "another process holds it in a long transaction; try again",
+    "full": "make room on the disk; nothing of what was being appended is kept",
+    "I/O error": "is the disk full, or broken? nothing of what was being appended is kept",
+    "readonly": "correct the owner or mode of the file and its folder",
+    "unable to open": "check the path and its permissions",
+    "not a database": "name another file: this is no log",
+    "no such table": "name another file: this is no log of this program",
+    "malformed": "the file is damaged: restore a backup into a new folder (defi-brain restore)",
+}
+"""What to do, by words of SQLite's messages."""
+
 
 def connect(path: Path) -> sqlite3.Connection:
     """A connection to an existing log file, usable from any one thread at a time; every commit is on disk when it returns."""
@@ -72,19 +84,27 @@ def ensure(path: Path, topics: Iterable[Topic], now_ms: int) -> None:
         LogMismatch: a topic is recorded with another partition count.
         LogError: the file is not a log, or was written by a newer version.
     """
-    if not path.exists():
-        _create(path, now_ms)
-    try:
-        connection = connect(path)
-        try:
+    with told(path):
+        if not path.exists():
+            _create(path, now_ms)
+        with closing(connect(path)) as connection:
             _migrate(connection, path, now_ms)
             _add_topics(connection, path, tuple(topics))
-        finally:
-            connection.close()
-    except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError):
-            raise LogError(f"{path} cannot be opened as a log: {error}") from error
-        raise LogError(f"{path} is not a log of this program: {error}") from error
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """What SQLite raises about the log at ``path``, in words that say what to do.
+
+    Raises:
+        LogError: SQLite could not do what was asked of it.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        text = str(error)
+        hint = next((hint for words, hint in _HINTS.items() if words in text), None)
+        raise LogError(f"the log {path}: {text}", hint=hint) from error
 
 
 def _create(path: Path, now_ms: int) -> None:

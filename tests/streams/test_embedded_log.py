@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from schemas.topics import EPISODES_RECORDED, OPERATIONS, TOOLS_EXECUTED, Topic
+from streams.embedded import schema
 from streams.embedded.log import EmbeddedLog
 from streams.embedded.tallies import StageTally
 from streams.log import DriverBusy, FencedOut, LogError, LogMismatch, NewRecord
@@ -39,11 +40,45 @@ def test_new_topics_join_an_old_log(tmp_path: Path) -> None:
 
 def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("not a database, but long enough to be taken for one" * 100)
-    with pytest.raises(LogError, match="not a log"):
+    with pytest.raises(LogError, match="file is not a database"):
         EmbeddedLog(tmp_path / "text")
     sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE x (y)").connection.close()
-    with pytest.raises(LogError, match="cannot be opened as a log"):
+    with pytest.raises(LogError, match="no such table"):
         EmbeddedLog(tmp_path / "other.db")
+
+
+def test_a_full_disk_is_told_and_nothing_of_the_batch_is_kept(tmp_path: Path) -> None:
+    with EmbeddedLog(tmp_path / "log.db") as log:
+        log.append([NewRecord(TOPIC, b"k", b"kept")])
+        with log.writing() as connection:
+            (pages,) = connection.execute("PRAGMA page_count").fetchone()
+            connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+        with pytest.raises(LogError, match=r"log\.db: database or disk is full") as caught:
+            log.append([NewRecord(TOPIC, b"k", bytes(1_000_000))] * 2)
+        assert "make room" in (caught.value.hint or "")
+        log.append([NewRecord(TOPIC, b"k", b"later")])
+        assert [record.value for record in read_all(log, TOPIC)] == [b"kept", b"later"]
+
+
+def test_a_log_that_another_process_holds_for_too_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "BUSY_TIMEOUT_S", 0.01)
+    with EmbeddedLog(tmp_path / "log.db") as log, EmbeddedLog(tmp_path / "log.db") as other, other.writing():
+        with pytest.raises(LogError, match="database is locked") as caught:
+            log.append([NewRecord(TOPIC, b"k", b"v")])
+        assert "try again" in (caught.value.hint or "")
+        with pytest.raises(LogError, match="database is locked"):
+            log.lead()
+
+
+def test_a_damaged_log_says_so_wherever_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    with EmbeddedLog(path) as log:
+        log.append([NewRecord(TOPIC, b"k", bytes(3000))] * 100)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100_000] + b"\xff" * 150_000 + whole[250_000:])
+    with EmbeddedLog(path) as log, pytest.raises(LogError, match="malformed") as caught:
+        read_all(log, TOPIC)
+    assert "restore a backup" in (caught.value.hint or "")
 
 
 def test_a_newer_file_is_refused(tmp_path: Path) -> None:
