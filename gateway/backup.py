@@ -31,6 +31,7 @@ from schemas.topics import TOPICS
 from schemas.types import iso
 from streams.embedded.copying import copy_log
 from streams.embedded.log import EmbeddedLog
+from streams.embedded.schema import refuse_orphan
 from streams.rebuild import fold
 
 LOG, KEYS, MANIFEST = "log.db", "keys.db", "manifest.json"
@@ -147,7 +148,7 @@ def restore(settings: Settings, source: Path, on_progress: Callable[[int], None]
     The log goes on where it was when it was copied: what the stages had not taken up by then they take up at the next start.
 
     Raises:
-        BrainError: the backup is damaged, or there is a brain already.
+        BrainError: the backup is damaged, or there is a brain already, or what a killed process left of one.
     """
     if settings.on_kafka:
         raise BrainError("a backup is restored into the embedded log", hint="defi-brain mirror moves it on to the cluster")
@@ -156,6 +157,8 @@ def restore(settings: Settings, source: Path, on_progress: Callable[[int], None]
     present = [path for path in (settings.log_path, where.insights, where.episodes, where.keys) if path.exists()]
     if present:
         raise BrainError(f"{present[0]} is there already", hint="restore into a new --data-dir; nothing is overwritten")
+    for path in (settings.log_path, where.keys):
+        refuse_orphan(path)
     where.root.mkdir(parents=True, exist_ok=True)
     settings.log_path.parent.mkdir(parents=True, exist_ok=True)
     for name, target in ((LOG, settings.log_path), (KEYS, where.keys)):

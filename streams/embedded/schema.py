@@ -86,6 +86,7 @@ def ensure(path: Path, topics: Iterable[Topic], now_ms: int) -> None:
     """
     with told(path):
         if not path.exists():
+            refuse_orphan(path)
             _create(path, now_ms)
         with closing(connect(path)) as connection:
             _migrate(connection, path, now_ms)
@@ -105,6 +106,21 @@ def told(path: Path) -> Iterator[None]:
         text = str(error)
         hint = next((hint for words, hint in _HINTS.items() if words in text), None)
         raise LogError(f"the log {path}: {text}", hint=hint) from error
+
+
+def refuse_orphan(path: Path) -> None:
+    """A database's write-ahead file outlives a kill. Where the database itself has gone since, SQLite would write that file's pages
+    into whatever takes its place.
+
+    Raises:
+        LogError: there is such a file.
+    """
+    left = Path(f"{path}-wal")
+    if left.exists() and not path.exists():
+        raise LogError(
+            f"{path} is gone, but {left.name}, which holds its last changes, is still there",
+            hint="put the file back beside it, or move both away together",
+        )
 
 
 def _create(path: Path, now_ms: int) -> None:

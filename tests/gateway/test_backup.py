@@ -139,6 +139,16 @@ def test_nothing_is_overwritten(backed_up: tuple[Settings, Path], tmp_path: Path
         restore(settings, backup)
 
 
+@pytest.mark.parametrize("name", ["log.db", "keys.db"])
+def test_nothing_is_restored_onto_what_a_killed_process_left(backed_up: tuple[Settings, Path], tmp_path: Path, name: str) -> None:
+    target = Settings(data_dir=tmp_path / "target")
+    target.data_dir.mkdir()
+    (target.data_dir / f"{name}-wal").write_bytes(b"pages of a database that is gone")
+    with pytest.raises(BrainError, match=rf"{name} is gone, but {name}-wal"):
+        restore(target, backed_up[1])
+    assert [path.name for path in target.data_dir.iterdir()] == [f"{name}-wal"]
+
+
 def test_a_backup_that_fails_leaves_nothing(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "data")
     settings.data_dir.mkdir()

@@ -81,6 +81,23 @@ def test_a_damaged_log_says_so_wherever_it_is_read(tmp_path: Path) -> None:
     assert "restore a backup" in (caught.value.hint or "")
 
 
+def test_the_changes_of_a_log_that_is_gone_get_into_no_other(tmp_path: Path) -> None:
+    """A kill leaves a write-ahead file behind; SQLite would take its pages for the new log's."""
+    path = tmp_path / "log.db"
+    with EmbeddedLog(path) as log:
+        log.append([NewRecord(TOPIC, b"k", bytes(3000))] * 100)
+        left = Path(f"{path}-wal").read_bytes()
+    path.rename(tmp_path / "aside.db")
+    Path(f"{path}-wal").write_bytes(left)
+    with pytest.raises(LogError, match=r"log\.db is gone, but log\.db-wal") as caught:
+        EmbeddedLog(path)
+    assert "put the file back" in (caught.value.hint or "")
+    assert not path.exists()
+    (tmp_path / "aside.db").rename(path)
+    with EmbeddedLog(path) as log:
+        assert len(read_all(log, TOPIC)) == 100
+
+
 def test_a_newer_file_is_refused(tmp_path: Path) -> None:
     EmbeddedLog(tmp_path / "log.db").close()
     with sqlite3.connect(tmp_path / "log.db") as db:
