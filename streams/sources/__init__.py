@@ -37,7 +37,10 @@ FORMATS: dict[str, Format] = {
 
 
 def read_file(path: Path, format_name: str, pool: Path | None = None) -> Iterator[Item]:
-    """The items of a file, one a record, in the file's order; memory does not grow with the file's events.
+    """The items of a file, one a record, in the file's order.
+
+    A file is read as it goes; of each event that brings no identity of its own a number is kept, some 150 bytes. A file of agents'
+    traces is held as a whole.
 
     Raises:
         SourceError: unknown format, no pool description where one is needed, or one that cannot be read.

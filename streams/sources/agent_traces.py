@@ -28,6 +28,7 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
+from schemas.codec import MAX_DEPTH
 from schemas.events import Action, FeatureValue, Status, ToolExecution
 from schemas.identity import content_id
 from streams.sources.base import Item, Rejected, numbered, why
@@ -53,8 +54,9 @@ class BadTrace(ValueError):
 def read(lines: Iterable[bytes]) -> Iterator[Item]:
     """One item for each attempt and each tool call, an attempt's calls before it.
 
-    A file that is no JSON, and an attempt of no known shape, are one rejected item each (``not_json``, ``unknown_trace``); a part
-    that is missing or wrong rejects what it belongs to (``bad_trace``). The file is held in memory as a whole.
+    A file that is no JSON or is nested too deep, and an attempt of no known shape, are one rejected item each (``not_json``,
+    ``too_deep``, ``unknown_trace``); a part that is missing or wrong rejects what it belongs to (``bad_trace``). The whole file is
+    held in memory.
     """
     for number, raw, entry in _entries(lines):
         if isinstance(entry, Rejected):
@@ -84,9 +86,19 @@ def _entries(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes, Any]]:
 
 def _parsed(number: int, raw: bytes) -> Any:
     try:
-        return orjson.loads(raw)
+        value = orjson.loads(raw)
     except ValueError as error:
         return Rejected(number, raw, "not_json", str(error)[:1000])
+    return Rejected(number, raw, "too_deep", f"nested deeper than {MAX_DEPTH} levels") if _deep(value) else value
+
+
+def _deep(value: Any) -> bool:
+    """Whether a value is nested deeper than it could be written again."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, (dict, list))]
+        level = [one for several in inner for one in several]
+    return bool(level)
 
 
 def _made(number: int, raw: bytes, make: Callable[[], ToolExecution]) -> Item:
@@ -206,7 +218,7 @@ def _function(call: Any) -> tuple[str, dict[str, Any]]:
         arguments = orjson.loads(str(function.get("arguments") or "{}"))  # type: ignore[union-attr]
     except ValueError:
         arguments = None
-    if not isinstance(arguments, dict):
+    if not isinstance(arguments, dict) or _deep(arguments):
         raise BadTrace(f"the arguments of {name} are no JSON object")
     return name, arguments
 

@@ -42,6 +42,8 @@ _WIRE = Context(prec=28)
 
 GAS_TOLERANCE = 1e-9
 """How far the displayed ``gasTotal``, a float, may lie from gas times price, as a share."""
+_GAS_REACH = 1e200
+"""What no gas times price comes near, and a float holds."""
 
 
 class Pool(Part):
@@ -262,7 +264,8 @@ def _gas(plain: dict[str, Any]) -> dict[str, int]:
     total = plain.get("gasTotal")
     if total is not None:
         exact = used * price / 1e18
-        if isinstance(total, bool) or not isinstance(total, (int, float)) or abs(total - exact) > GAS_TOLERANCE * exact:
+        known = isinstance(total, (int, float)) and not isinstance(total, bool) and abs(total) < _GAS_REACH
+        if not known or abs(total - exact) > GAS_TOLERANCE * exact:
             raise BadEvent("gas_mismatch", f"gasTotal {str(total)[:40]} is not gasUsed × gasPrice = {exact}")
     return {"gas_used": used, "gas_price_wei": price}
 

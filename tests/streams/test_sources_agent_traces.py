@@ -20,6 +20,7 @@ from workers.reflect import reflect
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "agent_traces"
 TAU, REFLEXION = DATA / "tau_bench_airline_gpt4o.json", DATA / "reflexion_alfworld"
+DEEP = b"[" * 500 + b"]" * 500
 real_files = pytest.mark.skipif(not DATA.is_dir(), reason=f"published traces are not at {DATA}")
 
 
@@ -147,6 +148,9 @@ def test_what_was_solved_before_is_the_same_attempt() -> None:
         (b'[{"traj": NaN}]', "not_json"),
         (b"[7]", "unknown_trace"),
         (b'[{"reward": 1}]', "unknown_trace"),
+        (b'[{"traj": ' + DEEP + b"}]", "too_deep"),
+        (b'{"traj": [{"tool_calls": [{"id": ' + DEEP + b"}]}]}", "too_deep"),
+        (b"[" * 2000, "not_json"),
         (b"no json", "not_json"),
         (b'[{"traj": [], "task_id": 0, "trial": -1, "reward": 1}]', "bad_trace"),
         (b'[{"traj": {}, "task_id": 0, "trial": 0, "reward": 1}]', "bad_trace"),
@@ -170,6 +174,7 @@ def test_what_is_no_trace_is_rejected_with_a_reason(raw: bytes, reason: str) -> 
         {"id": "c1", "function": {"name": "Not A Name", "arguments": "{}"}},
         {"id": "c1", "function": {"name": "lend", "arguments": "[1]"}},
         {"id": "c1", "function": {"name": "lend", "arguments": "{"}},
+        {"id": "c1", "function": {"name": "lend", "arguments": f'{{"a": {DEEP.decode()}}}'}},
         {"id": "unanswered", "function": {"name": "lend", "arguments": "{}"}},
         "nothing",
     ],

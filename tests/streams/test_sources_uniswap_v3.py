@@ -238,6 +238,8 @@ def test_identical_events_count_twice_and_a_second_reading_changes_nothing() -> 
         (swap(2, 0, 10**6, -990_000) | {"amount0": str(2**256)}, "out_of_range"),
         (swap(2, 0, 10**6, -990_000) | {"amount0": str(2**255)}, "sentinel_amount"),
         (swap(2, 0, 10**6, -990_000) | {"gasTotal": 0.0031}, "gas_mismatch"),
+        (swap(2, 0, 10**6, -990_000) | {"gasTotal": 10**400}, "gas_mismatch"),
+        (swap(2, 0, 10**6, -990_000) | {"gasTotal": -(10**400)}, "gas_mismatch"),
         (swap(2, 0, 10**6, -990_000) | {"sender": None}, "missing_actor"),
         (swap(2, 0, 10**6, -990_000) | {"timestamp": 10**20}, "bad_timestamp"),
         (swap(2, 0, 10**6, -(10**18)), "price_off_reference"),
