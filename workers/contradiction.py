@@ -36,7 +36,6 @@ NEAR_BY = 0.25
 """Thresholds within this share of each other are about the same condition."""
 _OWNED = frozenset("own owns hold holds holding bought keep keeps".split())  # noqa: SIM905
 _GONE = frozenset("sold exited closed disposed liquidated".split())  # noqa: SIM905
-_MARKS = frozenset({"\x01", "\x02"})
 
 
 class Relation(StrEnum):
@@ -134,7 +133,7 @@ def _owned_and_gone(said: Values, known: Values) -> bool:
     same = ("things", "identifiers", "chains")
     if not (gone.things or gone.identifiers) or any(getattr(gone, name) != getattr(owned, name) for name in same):
         return False
-    mine, theirs = set(gone.content) - _MARKS, set(owned.content) - _MARKS
+    mine, theirs = set(gone.content), set(owned.content)
     if (mine - theirs - _GONE - {"all", "everything", "entire"}) and (theirs - mine - _OWNED):
         return False
     sold, had = _amounts(gone), _amounts(owned)

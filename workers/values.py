@@ -20,7 +20,7 @@ import re
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal, DecimalException
 
 from workers.lexicon import (
     ANTONYM_PREFIXES,
@@ -59,11 +59,17 @@ _REPHRASED = (
     (re.compile(rf"\b(?:less|fewer|smaller|lower|shorter) than{_COUNTED}", re.IGNORECASE), "below"),
     (re.compile(r"\bno longer\b|\bfails? to\b|\bfar from\b|\binstead of\b|\brather than\b", re.IGNORECASE), "not"),
 )
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+"""No digit of a number is rounded away: raw amounts have up to 78, and two that differ in the last are two."""
+_MARKS = 0xF0000
+"""A private plane of Unicode: what stands in the places of identifiers until their order is known."""
+_PRIVATE = re.compile("[\U000f0000-\U000ffffd]")
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """``measures``: numbers by unit, in order; ``bare``: numbers without one. ``identifiers``: addresses, hashes, dotted numbers.
+    """``measures``: numbers by unit, in order; ``bare``: numbers without one. ``identifiers``: addresses, hashes, dotted numbers;
+    ``mentioned``: the same in the order in which they come.
 
     ``names``: words written like a name; ``lead``: the first word, where it may be one; ``words``: all of them, in order, lower
     case. ``things``: tokens and venues, ``calendar``: days and times, ``codes``: words with digits in them (v3), ``quantities``:
@@ -74,6 +80,7 @@ class Values:
     measures: tuple[tuple[str, tuple[Decimal, ...]], ...]
     bare: tuple[Decimal, ...]
     identifiers: frozenset[str]
+    mentioned: tuple[str, ...]
     chains: frozenset[str]
     names: frozenset[str]
     lead: str
@@ -101,15 +108,7 @@ def values(text: str) -> Values:
     plain = " ".join(unicodedata.normalize("NFKC", text).replace("’", "'").split())
     for pattern, words in _REPHRASED:
         plain = pattern.sub(words, plain)
-    identifiers: list[str] = []
-
-    def taken(match: re.Match[str]) -> str:
-        identifiers.append(match[0] if pattern is _BASE58 else match[0].lower())
-        return " \x01 "
-
-    rest = plain
-    for pattern in (_HEX, _BASE58, _BARE_HEX, _DOTTED):
-        rest = pattern.sub(taken, rest)
+    rest, mentioned = _identified(plain)
     measures: dict[str, list[Decimal]] = {}
     bare: list[Decimal] = []
     rest = _NUMBER.sub(lambda match: _number(match, measures, bare), rest)
@@ -120,7 +119,8 @@ def values(text: str) -> Values:
     return Values(
         measures=tuple(sorted((unit, tuple(found)) for unit, found in measures.items())),
         bare=tuple(bare),
-        identifiers=frozenset(identifiers),
+        identifiers=frozenset(mentioned),
+        mentioned=mentioned,
         chains=_chains(plain, lowered),
         names=frozenset(_names(tokens)),
         lead=lowered[0] if lowered and not _bends(lowered[0]) and lowered[0] not in FUNCTIONS | QUANTITIES.keys() else "",
@@ -159,7 +159,8 @@ def differences(one: Values, other: Values) -> set[str]:
         found.add("names")
     if _opposed(one, other):
         found.add("side" if _opposed(one, other) == "side" else "polarity")
-    if _turned(one.words, other.words) or _shuffled(one, other):
+    moved = one.identifiers == other.identifiers and one.mentioned != other.mentioned
+    if moved or _turned(one.words, other.words) or _shuffled(one, other):
         found.add("order")
     mine, theirs = Counter(one.content), Counter(other.content)
     extra, missing = (mine - theirs).total(), (theirs - mine).total()
@@ -178,16 +179,25 @@ def _strangers(one: Values, other: Values) -> bool:
 
 def _opposed(one: Values, other: Values) -> str:
     """``side`` or ``polarity`` where the same word has the opposite side in the other, or is negated in only one of them."""
-    poles = {(axis, head): pole for axis, pole, head in one.heads if axis != "not"}
-    if any(poles.get((axis, head), pole) != pole for axis, pole, head in other.heads if axis != "not"):
+    ours, theirs_ = _poles(one), _poles(other)
+    if any(ours[place] != theirs_[place] for place in ours.keys() & theirs_.keys()):
         return "side"
     for mine, theirs in ((one, other), (other, one)):
         negated = {head for axis, _, head in theirs.heads if axis == "not"}
         if negated and any(axis == "not" and head in theirs.words and head not in negated for axis, _, head in mine.heads):
             return "polarity"
-    ours, theirs_ = set(one.content) - set(other.content), set(other.content) - set(one.content)
-    prefixed = any(prefix + word in theirs_ for word in ours for prefix in ANTONYM_PREFIXES)
-    return "polarity" if prefixed or any(prefix + word in ours for word in theirs_ for prefix in ANTONYM_PREFIXES) else ""
+    mine_only, theirs_only = set(one.content) - set(other.content), set(other.content) - set(one.content)
+    prefixed = any(prefix + word in theirs_only for word in mine_only for prefix in ANTONYM_PREFIXES)
+    return "polarity" if prefixed or any(prefix + word in mine_only for word in theirs_only for prefix in ANTONYM_PREFIXES) else ""
+
+
+def _poles(said: Values) -> dict[tuple[str, str], set[int]]:
+    """The sides that each word has, by axis: a word can have both ("buy WETH when calm, sell WETH when volatile")."""
+    poles: dict[tuple[str, str], set[int]] = {}
+    for axis, pole, head in said.heads:
+        if axis != "not":
+            poles.setdefault((axis, head), set()).add(pole)
+    return poles
 
 
 def _turned(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
@@ -198,7 +208,7 @@ def _turned(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
         if (over - right[0]) and (back - left[0]):
             return True
     mine, theirs = _exchanged(one), _exchanged(other)
-    return any((b, a) in theirs for a, b in mine)
+    return any((b, a) in theirs - mine for a, b in mine - theirs)
 
 
 def _shuffled(one: Values, other: Values) -> bool:
@@ -263,20 +273,32 @@ def _chains(plain: str, words: list[str]) -> frozenset[str]:
     return frozenset(named | numbered | ({"8453"} if _ON_BASE.search(plain) else set()))
 
 
+def _identified(plain: str) -> tuple[str, tuple[str, ...]]:
+    """A sentence with marks in the places of its addresses, hashes and dotted numbers; and these, each where it first comes."""
+    found: list[str] = []
+    rest = _PRIVATE.sub(" ", plain)
+    for pattern in (_HEX, _BASE58, _BARE_HEX, _DOTTED):
+
+        def taken(match: re.Match[str], as_written: bool = pattern is _BASE58) -> str:
+            found.append(match[0] if as_written else match[0].lower())
+            return f" {chr(_MARKS + len(found) - 1)} "
+
+        rest = pattern.sub(taken, rest)
+    return rest, tuple(dict.fromkeys(found[ord(mark) - _MARKS] for mark in _PRIVATE.findall(rest)))
+
+
 def _number(match: re.Match[str], measures: dict[str, list[Decimal]], bare: list[Decimal]) -> str:
     """Take a number out of the sentence: a mark in its place, and what of its tail was no unit."""
+    tail = (match["tail"] or "").strip().lower()
+    kept = "" if tail in UNITS or tail in SCALES else (match["tail"] or "")
     try:
-        value = Decimal(match["digits"].replace(",", "").replace("_", ""))
-    except InvalidOperation:
+        value = _EXACT.create_decimal(match["digits"].replace(",", "").replace("_", ""))
+        if tail in SCALES:
+            value = _EXACT.multiply(value, SCALES[tail])
+    except DecimalException:  # an exponent beyond all numbers: a word like any other
         return match[0]
     if match["sign"] in ("-", "−"):
-        value = -value
-    tail = (match["tail"] or "").strip().lower()
-    if tail in SCALES:
-        value, tail = value * SCALES[tail], ""
-        kept = ""
-    else:
-        kept = "" if tail in UNITS else (match["tail"] or "")
+        value = value.copy_negate()
     unit = "usd" if match["usd"] else UNITS.get(tail)
     if unit is None:
         bare.append(value)

@@ -160,6 +160,62 @@ def test_any_text_has_values_and_equals_itself(one: str, other: str) -> None:
     assert differences(values(one), values(other)) == differences(values(other), values(one))
 
 
+_PIECES = (
+    "buy", "sell", "WETH", "USDC", "for", "to", "and", "then", "not", "above", "below", "cheaper", "than", "all", "0xa1b2c3",
+    "0xd4e5f6", "192.168.7.1", "5 bps", "-3 %", "1e999999k", "-1e5m", "two", "3", ",", "calm", "volatile", "$7bn",
+)  # fmt: skip
+_TALK = st.lists(st.sampled_from(_PIECES), max_size=14).map(" ".join)
+
+
+@settings(max_examples=300)
+@given(_TALK, _TALK)
+def test_any_talk_of_trades_has_values_and_equals_itself(one: str, other: str) -> None:
+    """Of which random letters hardly ever have two sides of one word, an exchange both ways, or a number beyond all numbers."""
+    assert differences(values(one), values(one)) == set()
+    assert differences(values(one), values(other)) == differences(values(other), values(one))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Buy WETH in the morning and sell WETH in the evening",
+        "Swap USDC for WETH, then WETH for USDC",
+        "Longs pay longs when funding is high, shorts pay longs when it is low",
+    ],
+)
+def test_a_sentence_with_both_sides_that_is_said_again_is_the_same(text: str) -> None:
+    assert decide(note("n", text, author="other"), near(kept(text), 1.0)).event is Event.REINFORCED
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Bridge from 0xa1b2c3 to 0xd4e5f6", "Bridge from 0xd4e5f6 to 0xa1b2c3"),
+        ("Buy 0xa1b2c3 and sell 0xd4e5f6", "Buy 0xd4e5f6 and sell 0xa1b2c3"),
+        ("Node 192.168.7.1 answers before vault.eth", "Node vault.eth answers before 192.168.7.1"),
+    ],
+)
+def test_identifiers_that_have_changed_places_are_another_statement(one: str, other: str) -> None:
+    assert "order" in differences(values(one), values(other))
+    assert decide(note("n", one), near(kept(other), 1.0)).event is Event.NEW
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (f"It left -{2**256 - 1} wei", f"It left -{2**256 - 2} wei"),
+        (f"It moved {2**128}.1k usd", f"It moved {2**128}.2k usd"),
+    ],
+)
+def test_numbers_that_differ_in_any_digit_are_two(one: str, other: str) -> None:
+    assert differences(values(one), values(other)) in ({"measures"}, {"bare"})
+
+
+def test_a_number_beyond_all_numbers_is_a_word() -> None:
+    for text in ("It paid 1e999999999999999999k", "It paid 9e999999m", "It lost -1e9999999 usd"):
+        assert decide(note("n", text), near(kept("Gas limit is 30 gwei."))).event is Event.NEW
+
+
 _SENTENCES = ("Gas is 30 gwei.", "Gas is 40 gwei.", "Gas is not 30 gwei.", "Pools are deep.", "Pools are shallow.", "Buy WETH.")
 _STEPS = st.lists(st.tuples(st.sampled_from(_SENTENCES), st.sampled_from("ab"), st.floats(0.8, 1)), max_size=15)
 
