@@ -1,21 +1,19 @@
-"""The tools and resources. Every tool is a thin shell over the service; blocking work runs in a thread."""
+"""The tools and resources. Every tool is a thin shell over the service, which it asks by its :class:`Face`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-import anyio.to_thread
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp_types import ToolAnnotations
 
-from gateway.errors import Gone, NotFound
 from gateway.keys import Caller
 from gateway.llm.sampling import add_reflect
 from gateway.mcp import arguments as a
+from gateway.mcp.face import Face
 from gateway.mcp.results import DirectivesResult, EpisodesResult, InsightsResult, MemoryResult, episode_hit, recall_view
 from gateway.middleware.context import FOOT, HEAD
 from gateway.protection import BreakersView
@@ -25,14 +23,11 @@ from gateway.rest.reads import episode_plain
 from gateway.service import LEARNED, BrainService
 from gateway.views import BriefingView, RecallView, StatsView, WriteView, insight_view
 from schemas.claims import Category
-from schemas.errors import BrainError
 from schemas.insights import FeedbackType, Insight, Priority
 from stores.episodes import EpisodeFilter
 from stores.recall.filters import RecallFilters
 from stores.recall.memories import Kind
 from stores.sqlite import InsightFilter
-
-T = TypeVar("T")
 
 INSTRUCTIONS = """\
 A memory that learns from executed trades. Before you act, call `recall` with what you are about to do, and `list_directives` for
@@ -44,60 +39,6 @@ READ = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 WRITE = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 WAIT_S = 5.0
 JSON = "application/json"
-
-
-class Face:
-    """The service as tools call it: in a thread, in the caller's name, with errors that say what to try."""
-
-    def __init__(self, service: BrainService, caller: Callable[[], Caller], wait_s: float) -> None:
-        self.service = service
-        self._caller = caller
-        self._wait_s = wait_s
-
-    async def ask(self, work: Callable[[Caller], T]) -> T:
-        """Run a piece of work.
-
-        Raises:
-            ToolError: what the caller can do something about.
-        """
-        try:
-            caller = self._caller()
-            return await anyio.to_thread.run_sync(partial(work, caller))
-        except BrainError as error:
-            raise ToolError(_line(error)) from error
-        except ValueError as error:
-            raise ToolError(f"{error}; correct the arguments and call again") from error
-
-    async def write(self, context: Context, work: Callable[[Caller, float], WriteView], wait: bool) -> WriteView:
-        """Run a write, with progress while it is waited for.
-
-        Raises:
-            ToolError: it was refused, or see :meth:`ask`.
-        """
-        await context.report_progress(0, 1, "sending")
-        done = await self.ask(lambda caller: work(caller, self._wait_s if wait else 0.0))
-        await context.report_progress(1, 1, done.state)
-        if done.state == "refused":
-            raise ToolError(f"refused: {done.reason}: {done.detail}; read the insight again before you decide what to do")
-        return done
-
-    async def resource(self, work: Callable[[Caller], Any]) -> str:
-        """A resource's JSON.
-
-        Raises:
-            ResourceError: there is no such thing, or the caller may not read it.
-        """
-        try:
-            found = await anyio.to_thread.run_sync(partial(work, self._caller()))
-        except (NotFound, Gone) as error:
-            raise ResourceNotFoundError(_line(error)) from error
-        except BrainError as error:
-            raise ResourceError(_line(error)) from error
-        return str(found.model_dump_json())
-
-
-def _line(error: BrainError) -> str:
-    return f"{error}; {error.hint}" if error.hint else str(error)
 
 
 def create_server(service: BrainService, caller: Callable[[], Caller], *, wait_s: float = WAIT_S, **more: Any) -> MCPServer[Any]:

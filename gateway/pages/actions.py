@@ -13,12 +13,11 @@ from gateway.views import WriteView
 from schemas.claims import Category
 
 Form = Mapping[str, str]
-Act = Callable[[BrainService, Caller, str, Form], WriteView]
-WAIT_S = 5.0
+Act = Callable[[BrainService, Caller, str, Form, float], WriteView]
 UNSAID = "an operator's decision"
 
 
-def act(service: BrainService, caller: Caller, action: str, insight_id: str, form: Form) -> str:
+def act(service: BrainService, caller: Caller, action: str, insight_id: str, form: Form, wait_s: float) -> str:
     """Do what a form asks for to an insight; what to tell the visitor.
 
     Raises:
@@ -27,10 +26,10 @@ def act(service: BrainService, caller: Caller, action: str, insight_id: str, for
     known = _ACTS.get(action)
     if known is None:
         raise RequestProblem(f"there is no action {action!r}")
-    return told(known(service, caller, insight_id, form))
+    return told(known(service, caller, insight_id, form, wait_s))
 
 
-def direct(service: BrainService, caller: Caller, form: Form) -> str:
+def direct(service: BrainService, caller: Caller, form: Form, wait_s: float) -> str:
     """Submit a directive."""
     done = service.direct(
         caller,
@@ -40,12 +39,12 @@ def direct(service: BrainService, caller: Caller, form: Form) -> str:
         priority=_needed(form, "priority"),
         expires_at=when(form, "expires_at"),
         reason=_reason(form),
-        wait_s=WAIT_S,
+        wait_s=wait_s,
     )
     return told(done)
 
 
-def remember(service: BrainService, caller: Caller, form: Form) -> str:
+def remember(service: BrainService, caller: Caller, form: Form, wait_s: float) -> str:
     """Write a note down."""
     done = service.remember(
         caller,
@@ -54,7 +53,7 @@ def remember(service: BrainService, caller: Caller, form: Form) -> str:
         category=choice(form, "category", Category) or Category.GENERAL,
         key=text(form, "key") or "*",
         reason=_reason(form),
-        wait_s=WAIT_S,
+        wait_s=wait_s,
     )
     return told(done)
 
@@ -72,26 +71,26 @@ def told(view: WriteView) -> str:
     return f"Applied{f': {view.event}' if view.event else ''}."
 
 
-def _downvote(service: BrainService, caller: Caller, insight_id: str, form: Form) -> WriteView:
-    return service.downvote(caller, _request_id(form), insight_id, _reason(form), WAIT_S)
+def _downvote(service: BrainService, caller: Caller, insight_id: str, form: Form, wait_s: float) -> WriteView:
+    return service.downvote(caller, _request_id(form), insight_id, _reason(form), wait_s)
 
 
-def _archive(service: BrainService, caller: Caller, insight_id: str, form: Form) -> WriteView:
-    return service.archive(caller, _request_id(form), insight_id, _reason(form), WAIT_S)
+def _archive(service: BrainService, caller: Caller, insight_id: str, form: Form, wait_s: float) -> WriteView:
+    return service.archive(caller, _request_id(form), insight_id, _reason(form), wait_s)
 
 
-def _restore(service: BrainService, caller: Caller, insight_id: str, form: Form) -> WriteView:
-    return service.restore(caller, _request_id(form), insight_id, _reason(form), WAIT_S)
+def _restore(service: BrainService, caller: Caller, insight_id: str, form: Form, wait_s: float) -> WriteView:
+    return service.restore(caller, _request_id(form), insight_id, _reason(form), wait_s)
 
 
-def _forget(service: BrainService, caller: Caller, insight_id: str, form: Form) -> WriteView:
-    return service.forget(caller, _request_id(form), insight_id, _reason(form), WAIT_S)
+def _forget(service: BrainService, caller: Caller, insight_id: str, form: Form, wait_s: float) -> WriteView:
+    return service.forget(caller, _request_id(form), insight_id, _reason(form), wait_s)
 
 
-def _adjust(service: BrainService, caller: Caller, insight_id: str, form: Form) -> WriteView:
+def _adjust(service: BrainService, caller: Caller, insight_id: str, form: Form, wait_s: float) -> WriteView:
     """Set it, or move it, by what the form has."""
     given = {name: _decimal(form, name) for name in ("confidence", "delta")}
-    return service.adjust(caller, _request_id(form), insight_id, _reason(form), wait_s=WAIT_S, **given)
+    return service.adjust(caller, _request_id(form), insight_id, _reason(form), wait_s=wait_s, **given)
 
 
 _ACTS: dict[str, Act] = {"downvote": _downvote, "archive": _archive, "adjust": _adjust, "restore": _restore, "forget": _forget}

@@ -30,6 +30,7 @@ from gateway.pages.live import live
 from gateway.pages.render import HEADERS, Renderer, as_json, elsewhere, own_path
 from gateway.pages.session import COOKIE, Session, Sessions, own_form, set_cookie
 from gateway.pages.views import Views
+from gateway.patience import Patience
 from gateway.rest.guards import BodyLimit, Gatekeeper, RateLimit, TooMany, Unknown
 from gateway.rest.problems import of_error, problem, status_of
 from gateway.rest.updates import Lookout
@@ -39,6 +40,8 @@ from schemas.errors import BrainError
 LOGGER = logging.getLogger(__name__)
 STATIC = Path(__file__).parent / "static"
 LIMIT_BYTES = 100_000
+WAIT_S = 5.0
+"""How long a form waits until what it says is applied."""
 Show = Callable[[Caller, Mapping[str, str]], dict[str, Any]]
 ShowOne = Callable[[Caller, str, Mapping[str, str]], dict[str, Any]]
 
@@ -74,6 +77,7 @@ class _Pages:
         self._sessions = Sessions(keys, monotonic)
         self._renderer = Renderer()
         self._lookout = Lookout(service.log)
+        self._patience = Patience(WAIT_S)
 
     def routes(self) -> list[Route | Mount]:
         """Every address."""
@@ -182,19 +186,19 @@ class _Pages:
         """Something is done to an insight."""
         session, form = await self._own_form(request)
         insight_id, action = request.path_params["insight_id"], request.path_params["action"]
-        said = await run_in_threadpool(actions.act, self._service, session.caller, action, insight_id, form)
+        said = await self._patience.write(lambda s: actions.act(self._service, session.caller, action, insight_id, form, s))
         return _back(form, "/insights" if action == "forget" else f"/insights/{quote(insight_id, safe='')}", said)
 
     async def submit_directive(self, request: Request) -> Response:
         """A directive."""
         session, form = await self._own_form(request)
-        said = await run_in_threadpool(actions.direct, self._service, session.caller, form)
+        said = await self._patience.write(lambda s: actions.direct(self._service, session.caller, form, s))
         return _back(form, "/directives", said)
 
     async def submit_note(self, request: Request) -> Response:
         """A note."""
         session, form = await self._own_form(request)
-        said = await run_in_threadpool(actions.remember, self._service, session.caller, form)
+        said = await self._patience.write(lambda s: actions.remember(self._service, session.caller, form, s))
         return _back(form, "/insights", said)
 
     async def _own_form(self, request: Request) -> tuple[Session, dict[str, str]]:

@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.keys import KeyStore
+from gateway.patience import Patience
 from gateway.rest import reads, updates, writes
 from gateway.rest.guards import BodyLimit, Gatekeeper, RateLimit, TooMany, Unknown, turned_away
 from gateway.rest.problems import Problem, install
@@ -57,7 +58,7 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.service = service
-    app.state.wait_s = limits.wait_s
+    app.state.patience = Patience(limits.wait_s)
     app.state.lookout = updates.Lookout(service.log)
     app.state.keeper = keeper or gatekeeper(keys, limits, monotonic)
     install(app)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse
 
+from gateway.patience import Patience
 from gateway.protection import ValuationView
 from gateway.rest.bodies import AdjustBody, DirectiveBody, ExecutionBody, NoteBody, ReasonBody, RequestId, UseBody, ValuationBody
 from gateway.rest.guards import AdminCaller, FeedbackCaller
@@ -33,103 +35,126 @@ def answered(view: WriteView) -> JSONResponse:
     return JSONResponse(view.model_dump(mode="json"), 200 if view.state == "applied" else 202)
 
 
-def patience(request: Request, wait: str | None) -> float:
-    """How long to wait, in seconds."""
-    return float(request.app.state.wait_s) if wait else 0.0
+async def written(request: Request, wait: str | None, work: Callable[[float], WriteView]) -> JSONResponse:
+    """Do a write in a thread, and answer it."""
+    return answered(await patience_of(request).write(work, wait=wait is not None))
+
+
+def patience_of(request: Request) -> Patience:
+    """Where an application's writes wait."""
+    patience: Patience = request.app.state.patience
+    return patience
 
 
 @router.post("/insights/{insight_id}/downvote", response_model=WriteView, responses=ANSWERS)
-def downvote(request: Request, caller: FeedbackCaller, insight_id: Id, body: ReasonBody, wait: Wait = None) -> JSONResponse:
+async def downvote(request: Request, caller: FeedbackCaller, insight_id: Id, body: ReasonBody, wait: Wait = None) -> JSONResponse:
     """Disagree with an insight: its confidence falls by 0.15."""
-    return answered(service_of(request).downvote(caller, body.request_id, insight_id, body.reason, patience(request, wait)))
+    service = service_of(request)
+    return await written(request, wait, lambda s: service.downvote(caller, body.request_id, insight_id, body.reason, s))
 
 
 @router.post("/insights/{insight_id}/restore", response_model=WriteView, responses=ANSWERS)
-def restore(request: Request, caller: FeedbackCaller, insight_id: Id, body: ReasonBody, wait: Wait = None) -> JSONResponse:
+async def restore(request: Request, caller: FeedbackCaller, insight_id: Id, body: ReasonBody, wait: Wait = None) -> JSONResponse:
     """Bring an archived insight or note back into context; what was merged goes on in another one."""
-    return answered(service_of(request).restore(caller, body.request_id, insight_id, body.reason, patience(request, wait)))
+    service = service_of(request)
+    return await written(request, wait, lambda s: service.restore(caller, body.request_id, insight_id, body.reason, s))
 
 
 @router.post("/insights/{insight_id}/archive", response_model=WriteView, responses=ANSWERS)
-def archive(request: Request, caller: FeedbackCaller, insight_id: Id, body: ReasonBody, wait: Wait = None) -> JSONResponse:
+async def archive(request: Request, caller: FeedbackCaller, insight_id: Id, body: ReasonBody, wait: Wait = None) -> JSONResponse:
     """Take an insight, note or directive out of context; it is kept and can be read by its id."""
-    return answered(service_of(request).archive(caller, body.request_id, insight_id, body.reason, patience(request, wait)))
+    service = service_of(request)
+    return await written(request, wait, lambda s: service.archive(caller, body.request_id, insight_id, body.reason, s))
 
 
 @router.post("/insights/{insight_id}/confidence", response_model=WriteView, responses=ANSWERS)
-def adjust(request: Request, caller: FeedbackCaller, insight_id: Id, body: AdjustBody, wait: Wait = None) -> JSONResponse:
+async def adjust(request: Request, caller: FeedbackCaller, insight_id: Id, body: AdjustBody, wait: Wait = None) -> JSONResponse:
     """Set an insight's confidence, or move it."""
-    done = service_of(request).adjust(
-        caller,
-        body.request_id,
-        insight_id,
-        body.reason,
-        confidence=body.confidence,
-        delta=body.delta,
-        wait_s=patience(request, wait),
-    )
-    return answered(done)
+
+    def work(s: float) -> WriteView:
+        return service_of(request).adjust(
+            caller,
+            body.request_id,
+            insight_id,
+            body.reason,
+            confidence=body.confidence,
+            delta=body.delta,
+            wait_s=s,
+        )
+
+    return await written(request, wait, work)
 
 
 @router.post("/insights/{insight_id}/forget", response_model=WriteView, responses=ANSWERS)
-def forget(request: Request, caller: AdminCaller, insight_id: Id, body: ReasonBody, wait: Wait = None) -> JSONResponse:
+async def forget(request: Request, caller: AdminCaller, insight_id: Id, body: ReasonBody, wait: Wait = None) -> JSONResponse:
     """Delete an insight for good: from rows, text, vectors and history. Needs an admin key."""
-    return answered(service_of(request).forget(caller, body.request_id, insight_id, body.reason, patience(request, wait)))
+    service = service_of(request)
+    return await written(request, wait, lambda s: service.forget(caller, body.request_id, insight_id, body.reason, s))
 
 
 @router.post("/directives", response_model=WriteView, responses=ANSWERS)
-def submit_directive(request: Request, caller: FeedbackCaller, body: DirectiveBody, wait: Wait = None) -> JSONResponse:
+async def submit_directive(request: Request, caller: FeedbackCaller, body: DirectiveBody, wait: Wait = None) -> JSONResponse:
     """Submit an operator's directive: confidence 1.0, moved by nothing, in force until it expires or is archived."""
-    done = service_of(request).direct(
-        caller,
-        body.request_id,
-        body.text,
-        feedback_type=body.feedback_type,
-        priority=body.priority,
-        expires_at=body.expires_at,
-        reason=body.reason,
-        wait_s=patience(request, wait),
-    )
-    return answered(done)
+
+    def work(s: float) -> WriteView:
+        return service_of(request).direct(
+            caller,
+            body.request_id,
+            body.text,
+            feedback_type=body.feedback_type,
+            priority=body.priority,
+            expires_at=body.expires_at,
+            reason=body.reason,
+            wait_s=s,
+        )
+
+    return await written(request, wait, work)
 
 
 @router.post("/notes", response_model=WriteView, responses=ANSWERS)
-def remember(request: Request, caller: FeedbackCaller, body: NoteBody, wait: Wait = None) -> JSONResponse:
+async def remember(request: Request, caller: FeedbackCaller, body: NoteBody, wait: Wait = None) -> JSONResponse:
     """Write a note down. What it does to notes near it is in ``event``."""
-    done = service_of(request).remember(
-        caller,
-        body.request_id,
-        body.text,
-        category=body.category,
-        key=body.key,
-        importance=body.importance,
-        corrects=body.corrects,
-        reason=body.reason,
-        wait_s=patience(request, wait),
-    )
-    return answered(done)
+
+    def work(s: float) -> WriteView:
+        return service_of(request).remember(
+            caller,
+            body.request_id,
+            body.text,
+            category=body.category,
+            key=body.key,
+            importance=body.importance,
+            corrects=body.corrects,
+            reason=body.reason,
+            wait_s=s,
+        )
+
+    return await written(request, wait, work)
 
 
 @router.post("/uses", response_model=WriteView, responses=ANSWERS)
-def mark_used(request: Request, caller: FeedbackCaller, body: UseBody, wait: Wait = None) -> JSONResponse:
+async def mark_used(request: Request, caller: FeedbackCaller, body: UseBody, wait: Wait = None) -> JSONResponse:
     """Report which memories went into a decision, and how it ended."""
-    done = service_of(request).mark_used(
-        caller,
-        body.request_id,
-        body.used,
-        recall_id=body.recall_id,
-        recalled=body.recalled,
-        event_id=body.event_id,
-        ended=body.ended,
-        wait_s=patience(request, wait),
-    )
-    return answered(done)
+
+    def work(s: float) -> WriteView:
+        return service_of(request).mark_used(
+            caller,
+            body.request_id,
+            body.used,
+            recall_id=body.recall_id,
+            recalled=body.recalled,
+            event_id=body.event_id,
+            ended=body.ended,
+            wait_s=s,
+        )
+
+    return await written(request, wait, work)
 
 
 @router.post("/executions", response_model=WriteView, responses=ANSWERS)
-def record_execution(request: Request, caller: FeedbackCaller, body: ExecutionBody, wait: Wait = None) -> JSONResponse:
+async def record_execution(request: Request, caller: FeedbackCaller, body: ExecutionBody, wait: Wait = None) -> JSONResponse:
     """Publish what a tool did; it becomes an episode, whose id is ``insight_id``."""
-    return answered(service_of(request).record_execution(caller, body.request_id, body.execution, patience(request, wait)))
+    service = service_of(request)
+    return await written(request, wait, lambda s: service.record_execution(caller, body.request_id, body.execution, s))
 
 
 VALUED: dict[int | str, dict[str, Any]] = {
@@ -140,17 +165,18 @@ VALUED: dict[int | str, dict[str, Any]] = {
 
 
 @router.post("/valuations", response_model=ValuationView, responses=VALUED)
-def value_portfolio(request: Request, caller: FeedbackCaller, body: ValuationBody, wait: Wait = None) -> JSONResponse:
+async def value_portfolio(request: Request, caller: FeedbackCaller, body: ValuationBody, wait: Wait = None) -> JSONResponse:
     """Say what a portfolio is worth. With ``restart`` its mark begins anew, which needs an admin key and a reason."""
-    told = service_of(request).value_portfolio(caller, body.valuation, patience(request, wait))
+    service = service_of(request)
+    told = await patience_of(request).write(lambda s: service.value_portfolio(caller, body.valuation, s), wait=wait is not None)
     if told.state == "refused":
         return problem(409, told.reason or "refused", told.detail or "the valuation was refused")
     return JSONResponse(told.model_dump(mode="json"), 200 if told.state == "applied" else 202)
 
 
 @router.get("/operations/{request_id}", response_model=WriteView, responses=ANSWERS)
-def operation(
+async def operation(
     request: Request, caller: FeedbackCaller, request_id: Annotated[RequestId, Path()], wait: Wait = None
 ) -> JSONResponse:
     """What became of one of your own writes on insights, by its request id."""
-    return answered(service_of(request).operation(caller, request_id, patience(request, wait)))
+    return await written(request, wait, lambda s: service_of(request).operation(caller, request_id, s))

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx2 as httpx
 import pytest
 from fastapi.testclient import TestClient
 
 from gateway.keys import Tier
+from gateway.patience import Patience
 from gateway.rest.app import Limits, create_app
+from gateway.views import WriteView
 from schemas.topics import OPERATIONS
 from tests.support.gateway import Brain, running_brain
 
@@ -48,3 +54,38 @@ def test_what_was_pending_is_applied_once_when_the_stages_run(tmp_path: Path) ->
         assert len(brain.insights.history(done.json()["insight_id"])) == 1
         other = client.post("/v1/notes", json=body | {"text": "The okapi pool is deep."}, headers=headers)
         assert (other.status_code, other.json()["code"]) == (409, "request_id_reused")
+
+
+@pytest.mark.parametrize("most", [100, 5])
+def test_those_who_wait_do_not_stand_in_the_way_of_those_who_ask(still: Brain, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """However many writes wait for stages that stand still, a question is answered; too many writes are pending at once."""
+    applied = threading.Event()
+    waiting: list[float] = []
+
+    def downvote(*arguments: Any) -> WriteView:
+        waiting.append(arguments[-1])
+        done = arguments[-1] > 0 and applied.wait(20)
+        return WriteView(request_id="r", operation_id="o", state="applied" if done else "pending")
+
+    monkeypatch.setattr(still.service, "downvote", downvote)
+    app = create_app(still.service, still.keys, Limits(rate=1_000, burst=1_000))
+    app.state.patience = Patience(10.0, most)
+    headers = {"authorization": f"Bearer {still.key('desk', Tier.FEEDBACK)}"}
+
+    async def main() -> list[int]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://brain", headers=headers) as client:
+            body = {"request_id": "r", "reason": "wrong"}
+            writes = [asyncio.create_task(client.post("/v1/insights/one/downvote?wait=applied", json=body)) for _ in range(60)]
+            while len(waiting) < 60:
+                await asyncio.sleep(0.01)
+            asked = await asyncio.wait_for(client.get("/v1/breakers"), 30)
+            assert asked.status_code == 200
+            assert not applied.is_set()
+            applied.set()
+            return [one.status_code for one in await asyncio.gather(*writes)]
+
+    try:
+        codes = asyncio.run(main())
+    finally:
+        applied.set()
+    assert (codes.count(200), codes.count(202)) == ((60, 0) if most > 60 else (most, 60 - most))
