@@ -1,8 +1,8 @@
 """Ingest: a file's records into the log, and what became of each.
 
 Nothing is lost: a valid record is published, one that was meant as our own contract goes onto the log as it came and is refused
-there, and any other bad record becomes a dead letter of its own. Whoever runs the stages — this process, or a running ``up`` —
-then works until the records are through.
+there, and any other bad record becomes a dead letter of its own; so does one that is larger than a broker takes from producers.
+Whoever runs the stages — this process, or a running ``up`` — then works until the records are through.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from gateway.composition import layout
-from schemas.codec import ContractError, decode
+from schemas.codec import MAX_VALUE_BYTES
 from schemas.dead_letters import DeadLetter
 from schemas.events import ToolExecution
 from schemas.identity import content_id
@@ -22,7 +22,7 @@ from schemas.settings import Settings
 from schemas.topics import RECORDS_REJECTED, TOOLS_EXECUTED
 from schemas.types import moment
 from stores.episodes import EpisodeStore
-from streams.dead_letters import dead_letter_record
+from streams.dead_letters import dead_letter_record, read_dead_letter
 from streams.embedded.tallies import StageTally
 from streams.log import LogAppender, LogReader
 from streams.publisher import Publisher
@@ -84,7 +84,7 @@ def publish_items(
         for item in batch:
             if isinstance(item, ToolExecution):
                 events.append(item)
-            elif own_contract:
+            elif own_contract and len(item.raw) <= MAX_VALUE_BYTES:
                 done.add(publisher.publish_many(events))
                 events = []
                 done.add([publisher.publish_raw(TOOLS_EXECUTED, None, item.raw)])
@@ -178,8 +178,4 @@ class Onlooker:
         for partition, offset in self._letters_from.items():
             while records := self._log.read(RECORDS_REJECTED.name, partition, offset, BATCH):
                 offset = records[-1].offset + 1
-                for record in records:
-                    try:
-                        yield decode(RECORDS_REJECTED.carries, record.value)
-                    except ContractError:
-                        continue
+                yield from (letter for record in records if (letter := read_dead_letter(record)) is not None)

@@ -28,7 +28,11 @@ MAX_DEPTH = 64
 """Levels of nesting that are read. Episodes wrap events and updates wrap insights, so an event has to leave room."""
 
 MAX_VALUE_BYTES = 1_000_000
-"""A record's value over this is refused: Kafka's own default limit, so a record fits either log."""
+"""A value from outside over this is refused: Kafka's own default limit, so a record fits either log."""
+
+MAX_OWN_BYTES = 8_000_000
+"""The same for what the pipeline makes of such values. An episode holds its event and the features once more, and JSON may take
+four times the room when it is written again (``1e15`` is ``1000000000000000.0``); a window holds two hundred rows of features."""
 
 CONTRACTS: dict[str, TypeAdapter[Any]] = {
     "tool-execution": TypeAdapter(ToolExecution),
@@ -66,7 +70,7 @@ def decode(carries: str, value: bytes | None) -> Any:
     Raises:
         ContractError: null, too large, framed, not UTF-8, not JSON, not the contract, or of an unknown major version.
     """
-    plain = parse(value)
+    plain = parse(value, MAX_VALUE_BYTES if carries in FROM_OUTSIDE else MAX_OWN_BYTES)
     if carries in FROM_OUTSIDE:
         _check_depth_and_numbers(plain)
     adapter = CONTRACTS[carries]
@@ -76,16 +80,16 @@ def decode(carries: str, value: bytes | None) -> Any:
         raise _refusal(error) from None
 
 
-def parse(value: bytes | None) -> dict[str, Any]:
-    """A JSON object out of a record's value, integers exact whatever their size.
+def parse(value: bytes | None, limit: int = MAX_VALUE_BYTES) -> dict[str, Any]:
+    """A JSON object out of a record's value of up to ``limit`` bytes, integers exact whatever their size.
 
     Raises:
         ContractError: see :func:`decode`.
     """
     if value is None:
         raise ContractError("null_value", "the record has no value (a tombstone); this topic has no use for one")
-    if len(value) > MAX_VALUE_BYTES:
-        raise ContractError("too_large", f"{len(value)} bytes; at most {MAX_VALUE_BYTES} are read")
+    if len(value) > limit:
+        raise ContractError("too_large", f"{len(value)} bytes; at most {limit} are read")
     if value[:1] == b"\x00":
         raise ContractError("confluent_framed", "the value starts with a schema-registry frame (byte 0x00); send plain JSON")
     try:

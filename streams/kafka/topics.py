@@ -12,8 +12,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from schemas.codec import FROM_OUTSIDE
 from schemas.settings import Settings
-from schemas.topics import CHECKPOINTS, TOOLS_EXECUTED, TOPICS, Cleanup, Topic
+from schemas.topics import CHECKPOINTS, RECORDS_REJECTED, TOPICS, Cleanup, Topic
 from streams.kafka.client import client_arguments, require_extra
 from streams.kafka.tokens import ensure_token
 from streams.log import LogError, LogMismatch
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 INPUT_MAX_BYTES = 1_048_588
 """What producers may send in one record: Kafka's own default."""
 INTERNAL_MAX_BYTES = 8 * 1024 * 1024
-"""Our own topics: a dead letter holds its record's bytes in base64, an episode its event and more."""
+"""Topics that only the pipeline writes to: an episode holds its event and more."""
+LETTER_MAX_BYTES = 16 * 1024 * 1024
+"""A dead letter holds its record's bytes, whichever topic that stood in, in base64: one that could not be written would stop a
+stage for good."""
 CHECKPOINT_MAX_BYTES = 48 * 1024 * 1024
 """A checkpoint is the state of one partition, compressed."""
 
@@ -56,9 +60,7 @@ def configuration(topic: Topic) -> dict[str, str]:
         "cleanup.policy": policy,
         # The log's own time of arrival: what is future-dated is judged against it, so no producer may set it.
         "message.timestamp.type": "LogAppendTime",
-        "max.message.bytes": str(
-            {TOOLS_EXECUTED: INPUT_MAX_BYTES, CHECKPOINTS: CHECKPOINT_MAX_BYTES}.get(topic, INTERNAL_MAX_BYTES)
-        ),
+        "max.message.bytes": str(_max_bytes(topic)),
     }
     if topic.cleanup is Cleanup.KEEP:
         settings |= {"retention.ms": "-1", "retention.bytes": "-1"}
@@ -67,6 +69,12 @@ def configuration(topic: Topic) -> dict[str, str]:
     if topic.cleanup is Cleanup.COMPACT:
         settings |= {"segment.bytes": str(128 * 1024 * 1024), "min.cleanable.dirty.ratio": "0.1"}
     return settings
+
+
+def _max_bytes(topic: Topic) -> int:
+    if topic.carries in FROM_OUTSIDE:
+        return INPUT_MAX_BYTES
+    return {CHECKPOINTS: CHECKPOINT_MAX_BYTES, RECORDS_REJECTED: LETTER_MAX_BYTES}.get(topic, INTERNAL_MAX_BYTES)
 
 
 async def examine(admin: AIOKafkaAdminClient, topics: Sequence[Topic] = TOPICS) -> list[Finding]:

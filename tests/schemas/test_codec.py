@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.codec import CONTRACTS, FROM_OUTSIDE, MAX_VALUE_BYTES, ContractError, decode, encode
+from schemas.codec import CONTRACTS, FROM_OUTSIDE, MAX_OWN_BYTES, MAX_VALUE_BYTES, ContractError, decode, encode
 from schemas.events import ToolExecution
+from schemas.windows import MAX_ROWS, WindowClosed
 from tests.support.events import accepted, executions, swap, wire
 from tests.support.whole import SAMPLES
 
@@ -46,6 +47,18 @@ def reason_of(value: bytes | None, carries: str = "tool-execution") -> str:
 )
 def test_what_is_no_contract_is_named(value: bytes | None, reason: str) -> None:
     assert reason_of(value) == reason
+
+
+def test_what_the_pipeline_makes_may_be_larger_than_what_it_is_made_of() -> None:
+    rows = [f"{n:036}" for n in range(MAX_ROWS)]
+    features = {f"feature_{n}": tuple("\U0001f600" * 128 for _ in rows) for n in range(32)}
+    window = WindowClosed(
+        id="w", key="k", tool="t", label="l", action="call", source=0, sequence=0, start_ms=0, end_ms=1, episodes=len(rows),
+        ids=tuple(rows), ts_ms=tuple(range(len(rows))), labels=features,
+    )  # fmt: skip
+    assert MAX_VALUE_BYTES < len(encode(window)) < MAX_OWN_BYTES
+    assert decode("window-closed", encode(window)) == window
+    assert reason_of(b"{" + b" " * MAX_OWN_BYTES + b"}", "window-closed") == "too_large"
 
 
 @pytest.mark.parametrize(("version", "reason"), [("2.0", "unknown_version"), ("", "unknown_version"), ("10.1", "unknown_version")])

@@ -7,10 +7,12 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.codec import FROM_OUTSIDE, MAX_VALUE_BYTES
 from schemas.dead_letters import DeadLetter
-from schemas.topics import RECORDS_REJECTED
+from schemas.topics import CHECKPOINTS, RECORDS_REJECTED, TOPICS
 from streams.dead_letters import dead_letter, dead_letter_record, dead_letters, find_dead_letter, read_dead_letter
 from streams.embedded.log import EmbeddedLog
+from streams.kafka.topics import configuration
 from streams.log import NewRecord
 from streams.record import Record
 
@@ -55,3 +57,15 @@ def test_letters_are_listed_and_found(tmp_path: Path) -> None:
         assert find_dead_letter(log, large.id[:12]) == large
         assert find_dead_letter(log, "") is None, "ambiguous"
         assert find_dead_letter(log, "nothing") is None
+
+
+def test_on_a_cluster_a_letter_fits_its_topic_whatever_was_rejected() -> None:
+    """One that does not would stop its stage at that record for good."""
+    room = int(configuration(RECORDS_REJECTED)["max.message.bytes"])
+    for topic in TOPICS:
+        if topic not in (CHECKPOINTS, RECORDS_REJECTED):
+            size = int(configuration(topic)["max.message.bytes"])
+            record = Record(topic.name, 0, 0, 0, b"k", bytes(size))
+            letter = dead_letter_record(dead_letter(record, "stage", "too_large", "x" * 2000, "ContractError"))
+            assert len(letter.value or b"") < room - 64 * 1024
+            assert (size < 2 * MAX_VALUE_BYTES) == (topic.carries in FROM_OUTSIDE)

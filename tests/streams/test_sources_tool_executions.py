@@ -75,6 +75,7 @@ def test_as_many_ids_as_lines_and_a_longer_file_keeps_the_ids_of_a_shorter(lines
         (json.dumps(CALL | {"schema_version": "2.0"}).encode(), "unknown_version"),
         (json.dumps(CALL).replace('"reward": 1', '"reward": NaN').encode(), "not_finite"),
         (json.dumps(CALL | {"note": "x" * 5_000_000}).encode(), "too_large"),
+        (json.dumps(CALL | {"note": [1]}).replace("[1]", f"[{'1e15,' * 150_000}1]").encode(), "too_large"),
     ],
 )
 def test_a_bad_line_is_rejected_with_its_bytes_and_reading_goes_on(raw: bytes, reason: str) -> None:

@@ -94,3 +94,21 @@ def test_a_long_market_name_is_cut_in_the_label_only() -> None:
     episode = outcome.emissions[0].message
     assert len(episode.label) == 128
     assert episode.key == episode.event.key
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("note", b'"' + b"x" * 990_000 + b'"'),
+        ("note", b"[" + b"1e15," * 195_000 + b"1]"),
+        ("features", b'{"why": "' + b"x" * 980_000 + b'"}'),
+    ],
+    ids=["text", "numbers that grow when they are written", "a feature, which stands in the event and beside it"],
+)
+def test_the_episode_of_the_largest_that_is_read_is_read_too(field: str, value: bytes) -> None:
+    plain = execution(1).to_wire()[:-1].replace(b'"features":{}', b'"was":{}')
+    event = decode("tool-execution", plain + b',"' + field.encode() + b'":' + value + b"}")
+    outcome, _ = handled(Delivery(Position(TOOLS_EXECUTED.name, 0, 1), None, event, ARRIVED_MS))
+    (emission,) = outcome.emissions
+    again = decode("episode", encode(emission.message))
+    assert again == emission.message
