@@ -56,6 +56,7 @@ class Memory:
     regimes: Mapping[str, float] = field(default_factory=dict)
     since: datetime | None = None
     until: datetime | None = None
+    sentence: str = field(default="", repr=False)
     entities: tuple[Entity, ...] = field(init=False, repr=False, compare=False)
     """What it mentions, each once."""
 
@@ -70,8 +71,9 @@ class Memory:
 
     @property
     def indexed(self) -> str:
-        """The text with its context line before it: what words are matched against."""
-        return f"{context_line(self.tool, self.chain, self.label, self.regime, self.outcome or self.category)} {self.text}"
+        """The text with its banded sentence or, where it has none, its context line before it: what words are matched against."""
+        told = self.sentence and f"{self.sentence}."
+        return f"{told or context_line(self.tool, self.chain, self.label, self.regime, self.outcome or self.category)} {self.text}"
 
 
 def context_line(tool: str, chain: str, pair: str, regime: str | None = None, outcome: str | None = None) -> str:
@@ -105,6 +107,7 @@ def of_episode(episode: Episode) -> Memory:
         importance=episode.importance,
         simulated=event.simulated,
         triples=episode_triples(episode),
+        sentence=episode.sentence,
     )
 
 

@@ -148,6 +148,7 @@ def of_hit(hit: EpisodeHit) -> Memory:
         importance=hit.importance,
         simulated=hit.simulated,
         triples=stated(facts, hit.ts, hit.id),
+        sentence=hit.sentence,
     )
 
 
