@@ -5,7 +5,7 @@ words stands out, how much of the question — its words, its names, its pairs o
 logistic regression turns them into the probability that one of the first five is relevant. All are shares or cosines, so they mean
 the same whichever index the candidates come from.
 
-The constants are a fit of ``python -m bench.grading``, which says on what they were fitted and how well they hold through the stores.
+The constants are a fit of ``python -m bench.grading``, which says how well they hold through the stores.
 """
 
 from __future__ import annotations
