@@ -13,6 +13,7 @@ from schemas.operations import AddInsight
 from tests.support.toy_windows import Pair, deliveries, failing, records
 from workers.distil.words import supported
 from workers.errors import KINDS
+from workers.levels.book import MAX_KEYS
 from workers.levels.lessons import Teacher
 from workers.levels.stage import LevelsStage
 from workers.levels.tallies import Tally, binomial_tail, dispersion, halves, merged
@@ -126,3 +127,18 @@ def test_halves_are_cut_between_windows_and_keys_are_merged() -> None:
     assert halves(series[:1]) == ([], series[:1])
     (one,) = merged([Tally(0, 4, 3, {"gas": 1}, {"gas": ("a",)}), Tally(0, 4, 2, {"gas": 1, "funds": 1}, {"gas": ("b",)})])
     assert (one.n, one.kinds, one.ids["gas"]) == (5, {"funds": 1, "gas": 2}, ("a", "b"))
+
+
+def test_more_keys_in_one_window_than_are_kept_forget_and_do_not_stop() -> None:
+    """The first keys of the window are forgotten before it is looked at; the others and their tool still learn."""
+    pairs = [Pair(f"swap:1:A/{i}", plant=failing("transport", 1.0), rows=1) for i in range(MAX_KEYS + 20)]
+    stage = LevelsStage(sources=1)
+    emissions = stage.handle(deliveries(records(pairs, 3))).emissions
+    assert ("swap:*:*", "transport") in {
+        (one.message.key, one.message.claim.conditions[0].value)
+        for one in emissions
+        if isinstance(one.message, AddInsight) and one.message.claim is not None
+    }
+    fresh = LevelsStage(sources=1)
+    fresh.restore(stage.snapshot())
+    assert fresh.snapshot() == stage.snapshot()
