@@ -71,6 +71,19 @@ WATCHED: dict[str, Metric] = {name: METRICS[name] for name in ("cost_bps", "gas_
 """What a key has drift detectors for: slippage, gas, pool depth and volatility (the specification's four), and failures."""
 
 
+SMALLEST, LARGEST = 1e-100, 1e100
+
+
+def workable(value: float) -> bool:
+    """Whether sums, squares and ratios of such numbers stay finite, so that statistics can take it. Others are as good as absent:
+    one volatility of 1e308 beside a second makes a mean infinite, and what rests on it nothing that a record can hold.
+
+    >>> [workable(value) for value in (0.0, -30.1, 1e-18, 1e300, 5e-324, math.inf, math.nan)]
+    [True, True, True, False, False, False, False]
+    """
+    return value == 0.0 or SMALLEST <= abs(value) <= LARGEST
+
+
 def watched_values(metrics: Mapping[str, float], features: Mapping[str, bool | float | str]) -> dict[str, float]:
     """The values of an episode that drift detectors follow.
 
@@ -80,7 +93,7 @@ def watched_values(metrics: Mapping[str, float], features: Mapping[str, bool | f
     values = {}
     for name in WATCHED:
         value = metrics.get(name) if name in METRICS else features.get(name)
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and workable(value):
             values[name] = float(value)
     return values
 

@@ -7,16 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from schemas.episodes import Episode
 from schemas.events import Action
 from schemas.insights import Insight
 from schemas.signals import DriftSignal
 from stores.episodes import EpisodeStore
 from stores.sqlite import InsightFilter, InsightStore, SignalFilter, through
+from workers.clock import milliseconds
 from workers.distil.confirm import Rule
 from workers.distil.learner import MOVES_WITH
-from workers.distil.observations import Observation, Observations
-from workers.metrics import METRICS
+from workers.distil.observations import Observations, observation_of
 from workers.proposals.claims import Evidence, evidence_of
 
 BELIEVED = Decimal("0.5")
@@ -47,11 +46,11 @@ def load_subject(episodes: EpisodeStore, insights: InsightStore, key: str, limit
         return None
     observations = Observations(limit)
     for episode in found:
-        observations.append(_observation(episode))
+        observations.append(observation_of(episode))
     last = found[-1]
     claims = tuple(one for one in active(insights, key) if one.claim is not None and one.claim.conditions)
     evidence = evidence_of(observations, _cuts(insights, key))
-    return Subject(key, last.label, last.event.action, evidence, claims, _milliseconds(last))
+    return Subject(key, last.label, last.event.action, evidence, claims, milliseconds(last.ts))
 
 
 def active(insights: InsightStore, key: str) -> list[Insight]:
@@ -65,17 +64,7 @@ def _cuts(insights: InsightStore, key: str) -> Mapping[str, int]:
     wanted = SignalFilter(kind="drift", level="pair", key=key)
     for signal in through(lambda cursor: insights.signals(wanted, limit=_PAGE, cursor=cursor)):
         if isinstance(signal, DriftSignal):
-            at = int(signal.ts.timestamp() * 1000)
+            at = milliseconds(signal.ts)
             for name in MOVES_WITH.get(signal.metric, ()):
                 cuts[name] = max(at, cuts.get(name, at))
     return cuts
-
-
-def _observation(episode: Episode) -> Observation:
-    metrics = {name: value for name, value in episode.metrics.items() if name in METRICS}
-    features = {name: cell for name, cell in episode.features.items() if not isinstance(cell, str) or len(cell) <= 128}
-    return Observation(_milliseconds(episode), episode.id, metrics, features, episode.event.simulated)
-
-
-def _milliseconds(episode: Episode) -> int:
-    return int(episode.ts.timestamp() * 1000)

@@ -14,6 +14,7 @@ from schemas.identity import content_id
 from schemas.topics import WINDOWS_CLOSED
 from schemas.windows import MAX_FAILED, MAX_ROWS, WindowClosed
 from workers.distil.observations import Cell, Observation
+from workers.metrics import workable
 from workers.stage import Emission
 
 OF_THE_PAIR = frozenset({"pool", "side", "size"})
@@ -85,11 +86,13 @@ def _features(kept: Sequence[Observation]) -> dict[str, dict[str, tuple[Cell | N
 
 
 def observations_of(record: WindowClosed) -> list[Observation]:
-    """The observations that a record carries."""
+    """The observations that a record carries, whoever wrote it."""
     rows = []
     for i, (identity, ts_ms) in enumerate(zip(record.ids, record.ts_ms, strict=True)):
-        metrics = {name: value for name, column in record.metrics.items() if (value := column[i]) is not None}
-        features: dict[str, Cell] = {name: cell for name, column in record.numbers.items() if (cell := column[i]) is not None}
+        metrics = {name: value for name, column in record.metrics.items() if (value := column[i]) is not None and workable(value)}
+        features: dict[str, Cell] = {
+            name: cell for name, column in record.numbers.items() if (cell := column[i]) is not None and workable(cell)
+        }
         features |= {name: label for name, column in record.labels.items() if (label := column[i]) is not None}
         rows.append(Observation(ts_ms, identity, metrics, features, record.simulated, group=record.key))
     return rows

@@ -21,13 +21,19 @@ import numpy as np
 import numpy.typing as npt
 
 from schemas.claims import Condition
+from schemas.episodes import Episode
+from workers.clock import milliseconds
 from workers.distil.stats import Bools, Floats
+from workers.errors import error_kind
+from workers.metrics import METRICS, workable
 
 Cell = bool | float | str
 Codes = npt.NDArray[np.int16]
 
 MAX_COLUMNS = 48
 """Metrics and features that a key keeps apart; what comes after the first so many is not learned from."""
+LONGEST_CATEGORY = 128
+"""A longer text is no category that anybody would name in a rule."""
 MAX_LEVELS = 64
 """Categories of one feature; rarer late-comers count as absent. A feature with more is an identifier, not a condition."""
 
@@ -55,6 +61,21 @@ class Observation:
         """The observation that gave ``plain``."""
         ts_ms, identity, metrics, features, simulated, error, group = plain
         return cls(int(ts_ms), str(identity), metrics, features, bool(simulated), str(error), str(group))
+
+
+def observation_of(episode: Episode) -> Observation:
+    """What an episode teaches. What statistics cannot take, and texts that are no category, is left out."""
+    metrics = {name: value for name, value in episode.metrics.items() if name in METRICS and workable(value)}
+    features = {name: cell for name, cell in episode.features.items() if _told(cell)}
+    event = episode.event
+    error = error_kind(event.status, event.error) if metrics.get("failed") else ""
+    return Observation(milliseconds(episode.ts), episode.id, metrics, features, event.simulated, error)
+
+
+def _told(cell: Cell) -> bool:
+    if isinstance(cell, str):
+        return len(cell) <= LONGEST_CATEGORY
+    return isinstance(cell, bool) or workable(cell)
 
 
 Unit = Literal["pair", "tool"]

@@ -17,20 +17,17 @@ import orjson
 
 from schemas.episodes import Episode
 from schemas.topics import EPISODES_RECORDED, OPERATIONS, WINDOWS_CLOSED, Topic
-from workers.clock import PartitionClock, Verdict
+from workers.clock import PartitionClock, Verdict, milliseconds
 from workers.distil.handover import window_closed
 from workers.distil.keystate import KeyState
-from workers.distil.observations import Cell, Observation
+from workers.distil.observations import observation_of
 from workers.distil.said import Subject, emission
-from workers.errors import error_kind
-from workers.metrics import METRICS, watched_values
+from workers.metrics import watched_values
 from workers.stage import Delivery, Emission, Outcome, caused
 from workers.windows import Tumbling
 
 AUTHOR = "distil"
 STATE_VERSION = 2
-LONGEST_CATEGORY = 128
-"""A longer text is no category that anybody would name in a rule."""
 
 
 class DistilStage:
@@ -106,13 +103,13 @@ class DistilStage:
                 delta=self._delta,
                 limit=self._limit,
             )
-        ts_ms = round(episode.ts.timestamp() * 1000)
+        ts_ms = milliseconds(episode.ts)
         through = self._through()  # as of the record before: its windows are all closed
         verdict = state.clock.admit(episode.id, ts_ms)
         if verdict is Verdict.FRESH:
             values = watched_values(episode.metrics, episode.features)
             alarms = [alarm.metric for alarm in state.monitor.learn_one(ts_ms, episode.id, values)]
-            state.observe(self._windows.start_of(ts_ms), _observation(episode, ts_ms), alarms)
+            state.observe(self._windows.start_of(ts_ms), observation_of(episode), alarms)
             for start in self._windows.closable(state.open, state.clock.horizon_ms):
                 emissions += self._close(state, start, source, through)
         self._partition.observe(episode.key, state.clock.now_ms)
@@ -164,13 +161,3 @@ class DistilStage:
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"not a state of the distil stage: {error}") from None
         self._partition, self._keys, self._sent = clock, keys, sent
-
-
-def _observation(episode: Episode, ts_ms: int) -> Observation:
-    metrics = {name: value for name, value in episode.metrics.items() if name in METRICS}
-    features: dict[str, Cell] = {
-        name: cell for name, cell in episode.features.items() if not isinstance(cell, str) or len(cell) <= LONGEST_CATEGORY
-    }
-    event = episode.event
-    error = error_kind(event.status, event.error) if metrics.get("failed") else ""
-    return Observation(ts_ms, episode.id, metrics, features, event.simulated, error)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from schemas.events import ToolExecution
 from workers.costs import mid_before
-from workers.metrics import rounded
+from workers.metrics import rounded, workable
 
 LEAST_GAP_MS = 60_000
 HOUR_MS = 3_600_000.0
@@ -65,7 +65,7 @@ SERIES: dict[str, Series] = {
 
 
 def seen(event: ToolExecution, metrics: Mapping[str, float], features: Mapping[str, bool | float | str]) -> dict[str, float]:
-    """What an execution shows of its market: ``price`` and the values of ``SERIES``, as far as they are known and finite."""
+    """What an execution shows of its market: ``price`` and the values of ``SERIES``, as far as they are known and workable."""
     found: dict[str, float] = {}
     for name, value in (
         ("volatility", features.get("volatility")),
@@ -73,7 +73,7 @@ def seen(event: ToolExecution, metrics: Mapping[str, float], features: Mapping[s
         ("gas_gwei", metrics.get("gas_gwei")),
         (PRICE, log_price(event)),
     ):
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and workable(value):
             found[name] = float(value)
     return found
 
