@@ -20,14 +20,29 @@ from streams.embedded.log import EmbeddedLog
 from streams.log import Partition
 
 SHELF_RECORDS = 512
+SHELF_BYTES = 8 * 1024 * 1024
+"""Of values; a shelf of records as large as they may be would otherwise fill the memory while one stage is behind."""
 
 
 @dataclass(slots=True)
 class _Shelf:
-    """Decoded records of a partition by offset, each with how many readers have yet to come by."""
+    """Decoded records of a partition by offset, each with how many readers have yet to come by; ``size`` is their values' bytes."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     held: dict[int, tuple[Fed, int]] = field(default_factory=dict)
+    size: int = 0
+
+    def put(self, fed: Fed, readers: int) -> None:
+        """Leave a record for so many readers."""
+        self.drop(fed.record.offset)
+        self.held[fed.record.offset] = (fed, readers)
+        self.size += len(fed.record.value or b"")
+
+    def drop(self, offset: int) -> None:
+        """Take a record away; none is fine."""
+        entry = self.held.pop(offset, None)
+        if entry is not None:
+            self.size -= len(entry[0].record.value or b"")
 
 
 class Feed:
@@ -67,12 +82,12 @@ class Feed:
             if readers > 1:
                 shelf.held[fed.record.offset] = (fed, readers - 1)
             else:
-                del shelf.held[fed.record.offset]
+                shelf.drop(fed.record.offset)
             taken.append(fed)
         return taken
 
     def _onto_the_shelf(self, shelf: _Shelf, fresh: list[Fed], readers: int) -> None:
         for fed in fresh:
-            shelf.held[fed.record.offset] = (fed, readers)
-        for offset in list(shelf.held)[: max(0, len(shelf.held) - self._shelf_records)]:
-            del shelf.held[offset]
+            shelf.put(fed, readers)
+        while len(shelf.held) > self._shelf_records or shelf.size > SHELF_BYTES:
+            shelf.drop(next(iter(shelf.held)))

@@ -15,7 +15,7 @@ from schemas.topics import EPISODES_RECORDED, INSIGHTS_UPDATED, SIGNALS_RAISED, 
 from streams.batch import StageBroken
 from streams.dead_letters import dead_letters
 from streams.embedded.driver import EmbeddedDriver, StageFailed
-from streams.embedded.feed import Feed
+from streams.embedded.feed import SHELF_BYTES, Feed
 from streams.embedded.log import EmbeddedLog
 from streams.embedded.worker import Progress, StageSlot
 from streams.log import DriverBusy, FencedOut, LogMismatch, NewRecord
@@ -352,3 +352,15 @@ def test_what_several_stages_read_is_decoded_once(log: EmbeddedLog) -> None:
     late = feed.take(EPISODES_RECORDED, partition, 4, 100)
     assert late == rest[1:], "what fell off the shelf is decoded again"
     assert late[0] is not rest[1]
+
+
+def test_large_records_wait_for_a_slow_stage_in_the_log_and_not_in_memory(log: EmbeddedLog) -> None:
+    large = execution(0).model_copy(update={"note": "x" * 900_000}).to_wire()
+    log.append([NewRecord(TOOLS_EXECUTED.name, b"k", large, partition=0)] * 20)
+    feed = Feed(log, {TOOLS_EXECUTED.name: 2})
+    quick = [feed.take(TOOLS_EXECUTED, 0, n, 1)[0] for n in range(20)]
+    held = SHELF_BYTES // len(large)
+    latest = feed.take(TOOLS_EXECUTED, 0, 20 - held, held)
+    earlier = feed.take(TOOLS_EXECUTED, 0, 0, 20 - held)
+    assert [*earlier, *latest] == quick
+    assert [one is two for one, two in zip([*earlier, *latest], quick, strict=True)] == [False] * (20 - held) + [True] * held
