@@ -54,13 +54,18 @@ class Directive(Part):
         return self.expires_at is None or now < self.expires_at
 
 
+MOST_CONFIRMING = 16
+
+
 class Note(Part):
     """What makes an insight an agent's note. ``reinforced`` counts the times that it was said again by somebody who had not got it
-    from here; ``echoes`` the times that it was merely repeated (law 9). ``superseded_by`` is the note that took its place;
-    ``contests`` one that says otherwise and was confirmed too often to give way to a single contrary word.
+    from here; ``echoes`` the times that it was merely repeated (law 9). ``confirmed_by`` are those of them who are not its
+    author, the first so many, since its words are these. ``superseded_by`` is the note that took its place; ``contests`` one that
+    says otherwise and was confirmed too often to give way to a single contrary word.
     """
 
     reinforced: int = 0
+    confirmed_by: tuple[Label, ...] = Field(default=(), max_length=MOST_CONFIRMING)
     updated: int = 0
     echoes: int = 0
     superseded_by: str | None = None

@@ -12,7 +12,7 @@ where the interval's near end clears the floor, which is what the miner asks for
 three where the effect is over the floor, lower them where it is under, and bring them together either way.
 
 **A note.** Nothing was measured, so what counts is who said it again and how it went: a Beta(1 + said, 1 + harmful) posterior of
-"it serves", with *said* = its author's word, the independent confirmations and the decisions that it helped. The channels are its
+"it serves", with *said* = its author's word, the others who confirmed it and the decisions that it helped. The channels are its
 2.5 %, 50 % and 97.5 % quantiles.
 
 **A directive** is an order, not a belief: 1, 1, 1.
@@ -62,7 +62,7 @@ def channels(insight: Insight, helpful: int = 0, harmful: int = 0) -> Channels |
     if evidence is not None and insight.claim is not None:
         return of_evidence(evidence, 1 if insight.claim.direction == "higher" else -1)
     if insight.note is not None:
-        return of_counts(1 + insight.note.reinforced + helpful, harmful)
+        return of_counts(1 + len(insight.note.confirmed_by) + helpful, harmful)
     return None
 
 

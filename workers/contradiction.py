@@ -31,7 +31,7 @@ from workers.channels import of_evidence
 from workers.values import Values, differences
 
 STEADY = 3
-"""Independent confirmations from which on a note does not give way to a single contrary word."""
+"""Others who confirmed it, from which on a note does not give way to a single contrary word; its author saying it again is none."""
 NEAR_BY = 0.25
 """Thresholds within this share of each other are about the same condition."""
 _OWNED = frozenset("own owns hold holds holding bought keep keeps".split())  # noqa: SIM905
@@ -94,8 +94,8 @@ def resolve(one: Insight, other: Insight) -> Resolution:
 
 
 def steady(insight: Insight) -> bool:
-    """Whether a note was confirmed too often to give way to a single contrary word."""
-    return insight.note is not None and insight.note.reinforced >= STEADY
+    """Whether so many others confirmed a note that it does not give way to a single contrary word."""
+    return insight.note is not None and len(insight.note.confirmed_by) >= STEADY
 
 
 def normal(claim: Claim) -> tuple[tuple[Condition, ...], Literal["higher", "lower"]]:

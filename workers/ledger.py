@@ -48,7 +48,7 @@ from decimal import Decimal
 from typing import Any, assert_never
 
 from schemas.claims import Category, Claim
-from schemas.insights import ArchiveCause, Archived, Directive, Insight, InsightStatus
+from schemas.insights import MOST_CONFIRMING, ArchiveCause, Archived, Directive, Insight, InsightStatus
 from schemas.operations import (
     AddInsight,
     AdjustInsight,
@@ -139,7 +139,9 @@ def absorbed(insight: Insight, merged: Insight, ts: Moment) -> Insight | Rejecte
         return Rejected("cannot_merge", f"insight {insight.id} is {insight.status} and takes nothing in")
     note = insight.note
     if note is not None and merged.note is not None:
-        note = note.model_copy(update={"reinforced": note.reinforced + merged.note.reinforced})
+        others = [one for one in (*note.confirmed_by, merged.author, *merged.note.confirmed_by) if one != insight.author]
+        confirmed = {"confirmed_by": tuple(dict.fromkeys(others))[:MOST_CONFIRMING]}
+        note = note.model_copy(update={"reinforced": note.reinforced + merged.note.reinforced, **confirmed})
     changes = {"importance": max(insight.importance, merged.importance), "note": note}
     return insight.model_copy(update={"revision": insight.revision + 1, "validated_ts": max(insight.validated_ts, ts), **changes})
 

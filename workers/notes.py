@@ -10,7 +10,7 @@ supported   the nearest note is at 0.85 or more, equal in every value, in other 
 updated     the same sentence of the same author with another measured value               that note: +0.025, in the new words
 superseded  another author's note is contradicted: that one is archived and points here    that note: −0.10; the new one: 1.0
 contested   the same, but at least three others had confirmed that note: both stay, until  that note: −0.10; the new one: 1.0
-            the new one is confirmed as often; then it supersedes
+            as many have confirmed the new one; then it supersedes
 replaced    the author's own note is contradicted: the same as superseded                  that note: −0.20; the new one: 1.0
 echo        the same as reinforced, but the memory itself had handed that note over        nothing (law 9)
 known       a learned insight or a directive says the same                                 nothing: it has its own evidence
@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 
-from schemas.insights import Archived, Insight, InsightStatus, Note
+from schemas.insights import MOST_CONFIRMING, Archived, Insight, InsightStatus, Note
 from schemas.operations import RememberNote
 from workers import dedup
 from workers.contradiction import Relation, sentences, steady
@@ -86,7 +86,7 @@ def remember(
 ) -> Remembered:
     """What a note does. ``candidates`` are active; ``corrected`` is the note that it says it corrects.
 
-    ``contested`` is what the note that says the same contests, where it contests something; it gives way once it is confirmed less.
+    ``contested`` is what the note that says the same contests, where it contests something; it gives way once no more confirmed it.
     """
     verdict = decide(note, candidates, corrected)
     other = verdict.other
@@ -97,7 +97,8 @@ def remember(
             after = _moved(note, other, REINFORCED_STEP, reinforced=1)
             return Remembered(verdict, ((other, after), *_won(note, after, contested)))
         case Event.SUPPORTED:
-            return Remembered(verdict, ((other, _moved(note, other, REINFORCED_STEP, reinforced=1)), (None, _made(note))))
+            after = _moved(note, other, REINFORCED_STEP, reinforced=1)
+            return Remembered(verdict, ((other, after), (None, _made(note)), *_won(note, after, contested)))
         case Event.UPDATED:
             moved = _moved(note, other, UPDATED_STEP, updated=1)
             return Remembered(verdict, ((other, moved.model_copy(update={"text": note.text, "edits": other.edits + 1})),))
@@ -119,7 +120,7 @@ def _won(note: RememberNote, after: Insight, contested: Insight | None) -> tuple
     """What a note contests gives way once the note is confirmed as often."""
     if contested is None or contested.note is None or contested.status is not InsightStatus.ACTIVE or after.note is None:
         return ()
-    if after.note.contests != contested.id or after.note.reinforced < contested.note.reinforced:
+    if after.note.contests != contested.id or len(after.note.confirmed_by) < len(contested.note.confirmed_by):
         return ()
     return ((contested, _retired(note, contested, SUPERSEDED_STEP, after.id)),)
 
@@ -183,12 +184,12 @@ def _correction(note: RememberNote, other: Insight, similarity: float | None, wh
     if other.author == note.author:
         return Verdict(Event.REPLACED, other, similarity, why)
     if steady(other) and note.corrects != other.id:
-        return Verdict(Event.CONTESTED, other, similarity, f"{why}; but others had confirmed it {_times(other)} times")
+        return Verdict(Event.CONTESTED, other, similarity, f"{why}; but {_others(other)} others had confirmed it")
     return Verdict(Event.SUPERSEDED, other, similarity, why)
 
 
-def _times(other: Insight) -> int:
-    return other.note.reinforced if other.note else 0
+def _others(other: Insight) -> int:
+    return len(other.note.confirmed_by) if other.note else 0
 
 
 def _made(note: RememberNote, contests: str | None = None) -> Insight:
@@ -211,11 +212,15 @@ def _made(note: RememberNote, contests: str | None = None) -> Insight:
 
 def _moved(note: RememberNote, other: Insight, step: Decimal, *, reinforced: int = 0, updated: int = 0, echoes: int = 0) -> Insight:
     was = other.note or Note()
-    counts = {
+    counts: dict[str, object] = {
         "reinforced": was.reinforced + reinforced,
         "updated": was.updated + updated,
         "echoes": was.echoes + echoes,
     }
+    if updated:  # who confirmed the words that it had did not confirm these
+        counts["confirmed_by"] = ()
+    elif reinforced and note.author != other.author:
+        counts["confirmed_by"] = tuple(dict.fromkeys((*was.confirmed_by, note.author)))[:MOST_CONFIRMING]
     changes: dict[str, object] = {
         "revision": other.revision + 1,
         "confidence": min(Decimal(1), max(Decimal(0), other.confidence + step)),

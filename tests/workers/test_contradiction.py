@@ -153,6 +153,34 @@ def test_a_steady_note_is_contested_by_one_contrary_word_and_gives_way_to_as_man
     assert done.changes[1][1].archived.by == "n"
 
 
+def test_confirmation_in_other_words_ends_a_contest_too() -> None:
+    old = confirmed("Swaps succeed on the alpha router at night.", STEADY)
+    contrary = note("n", "Swaps fail on the alpha router at night.", author="z", hours=5)
+    doubted, new = (after for _, after in remember(contrary, [Candidate(old, 0.97)]).changes)
+    for number in range(STEADY):
+        said = note(f"m{number}", "Routing through alpha at night makes swaps fail.", author=f"y{number}", hours=6)
+        done = remember(said, [Candidate(new, 0.9)], None, doubted)
+        assert done.verdict.event is Event.SUPPORTED
+        new = done.changes[0][1]
+    assert events(done) == [("n", "active"), ("m2", "active"), ("old", "archived")]
+
+
+def test_an_authors_own_words_again_do_not_make_a_note_steady() -> None:
+    state = kept("Gas limit is 30 gwei.", author="a")
+    for number in range(2 * STEADY):
+        state = remember(note(f"c{number}", state.text, author="a"), [Candidate(state, 1.0)]).changes[0][1]
+    state = remember(note("d", state.text, author="b"), [Candidate(state, 1.0)]).changes[0][1]
+    assert state.note is not None
+    assert (state.note.reinforced, state.note.confirmed_by) == (2 * STEADY + 1, ("b",))
+    assert decide(note("n", "Gas limit is 40 gwei.", author="z"), [Candidate(state, 0.97)]).event is Event.SUPERSEDED
+
+
+def test_what_confirmed_a_value_does_not_confirm_the_one_it_is_changed_to() -> None:
+    old = confirmed("Gas limit is 30 gwei.", STEADY)
+    changed = remember(note("u", "Gas limit is 50 gwei.", author="a"), [Candidate(old, 0.97)]).changes[0][1]
+    assert (steady(old), changed.text, steady(changed)) == (True, "Gas limit is 50 gwei.", False)
+
+
 def test_an_unsteady_note_gives_way_to_the_later_word() -> None:
     old = confirmed("Gas limit is 30 gwei.", STEADY - 1)
     done = remember(note("n", "Gas limit is 40 gwei.", author="z"), [Candidate(old, 0.97)])
