@@ -22,9 +22,13 @@ class Fingerprint:
 
 
 def fingerprint(episodes: EpisodeStore, insights: InsightStore) -> Fingerprint:
-    """The fingerprint of both stores: ids, texts, confidences, counts, evidence. Nothing of clocks, offsets or vectors."""
+    """The fingerprint of both stores: ids, texts, confidences, counts, evidence. Nothing of clocks, offsets or vectors.
+
+    Each store is read in one state, whatever a writer does meanwhile.
+    """
     episode_hash, episode_lines = _digest(episodes.fingerprint_parts())
-    insight_hash, insight_lines = _digest(insights.fingerprint_parts())
+    with insights.snapshot():
+        insight_hash, insight_lines = _digest(insights.fingerprint_parts())
     whole = hashlib.sha256(f"{episode_hash}\n{insight_hash}\n".encode()).hexdigest()
     return Fingerprint(whole, episode_hash, episode_lines, insight_hash, insight_lines)
 
