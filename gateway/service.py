@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -183,6 +183,13 @@ class BrainService(Browsing, Protecting, Proposing, Operating, Forgetting):
             raise Gone(f"insight {insight_id} was forgotten")
         self._handed.note(caller.author, [found.id])
         return found
+
+    def still_there(self, caller: Caller, insight_ids: Iterable[str]) -> tuple[Insight, ...]:
+        """Those of the insights that are in context, in this order. What was recalled a moment ago may be forgotten by now."""
+        caller.need(Tier.READ)
+        found = [one for one in map(self._insights.get, insight_ids) if one is not None and one.status is InsightStatus.ACTIVE]
+        self._handed.note(caller.author, [one.id for one in found])
+        return tuple(found)
 
     def by_prefix(self, caller: Caller, prefix: str) -> Insight:
         """The one insight whose id is ``prefix`` or begins with it.

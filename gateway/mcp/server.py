@@ -140,7 +140,7 @@ def _insights(
         pair=pair,
     )
     found = service.recall(who, query, only, limit)
-    learned = [service.insight(who, hit.id) for hit in found.result.hits]
+    learned = service.still_there(who, [hit.id for hit in found.result.hits])
     stand = service.standings(who, learned)
     return InsightsResult(
         insights=tuple(insight_view(one, stand[one.id]) for one in learned),

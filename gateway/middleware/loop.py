@@ -31,6 +31,7 @@ from stores.recall.memories import Kind
 from stores.recall.triples import split_key
 
 LOGGER = logging.getLogger(__name__)
+T = TypeVar("T")
 Tool = TypeVar("Tool", bound=Callable[..., Any])
 
 EPISODES = 3
@@ -86,30 +87,31 @@ class MemoryLoop:
 
     def retrieve(self, situation: Situation) -> MemoryContext:
         """What bears on a situation; an empty context where the memory cannot say."""
-        return self._recovered(self._threads.submit(self._retrieve, situation), situation)
-
-    def report(self, situation: Situation, context: MemoryContext, error: BaseException | None = None) -> None:
-        """Publish the execution and what was used. Never raises."""
-        self._told(self._threads.submit(self._report, situation, context, error), context)
-
-    def _recovered(self, asked: Future[MemoryContext], situation: Situation) -> MemoryContext:
+        asked: Future[MemoryContext] | None = None
         try:
+            asked = self._threads.submit(self._retrieve, situation)
             return asked.result(self._timeout_s)
         except Exception as error:
             return self._without(error, situation)
+        finally:
+            if asked is not None:
+                asked.cancel()  # nobody waits for it any more: while the memory hangs, questions must not pile up
+
+    def report(self, situation: Situation, context: MemoryContext, error: BaseException | None = None) -> None:
+        """Publish the execution and what was used. Never raises. Where it takes too long, it goes on and may still succeed."""
+        try:
+            self._threads.submit(self._report, situation, context, error).result(self._timeout_s)
+            context.reported = True
+        except Exception as failure:
+            self._untold(failure, context)
 
     def _without(self, error: Exception, situation: Situation) -> MemoryContext:
-        problem = "it took too long" if isinstance(error, (TooSlow, TimeoutError)) else f"{type(error).__name__}: {error}"
-        LOGGER.warning("%s runs without memory: %s", situation.tool, problem)
-        return MemoryContext(features=situation.features, available=False, problem=problem)
+        LOGGER.warning("%s runs without memory: %s", situation.tool, _said(error))
+        return MemoryContext(features=situation.features, available=False, problem=_said(error))
 
-    def _told(self, sent: Future[None], context: MemoryContext) -> None:
-        try:
-            sent.result(self._timeout_s)
-            context.reported = True
-        except Exception as error:
-            context.problem = context.problem or f"{type(error).__name__}: {error}"
-            LOGGER.warning("an execution was not recorded: %s", context.problem)
+    def _untold(self, error: Exception, context: MemoryContext) -> None:
+        context.problem = context.problem or _said(error)
+        LOGGER.warning("an execution was not recorded: %s", _said(error))
 
     def _retrieve(self, situation: Situation) -> MemoryContext:
         service, caller = self._service, self._caller
@@ -132,7 +134,7 @@ class MemoryLoop:
             directives=tuple(
                 one for one in service.directives(caller, now=now) if takes_in(split_key(one.key), situation.tool, chain, None)
             ),
-            insights=tuple(service.insight(caller, hit.id) for hit in insights.result.hits),
+            insights=service.still_there(caller, [hit.id for hit in insights.result.hits]),
             episodes=episodes.result.hits,
             features=situation.features,
             max_chars=self._max_chars,
@@ -167,11 +169,7 @@ class MemoryLoop:
     @asynccontextmanager
     async def around(self, situation: Situation) -> AsyncIterator[MemoryContext]:
         """The loop around a block of code; what the block raises is recorded as a failure and raised on."""
-        try:
-            asked = asyncio.wrap_future(self._threads.submit(self._retrieve, situation))
-            context = await asyncio.wait_for(asked, self._timeout_s)
-        except Exception as error:
-            context = self._without(error, situation)
+        context = await self._asked(situation)
         failure: BaseException | None = None
         try:
             yield context
@@ -181,14 +179,37 @@ class MemoryLoop:
         finally:
             await self._tell(situation, context, failure)
 
+    async def _asked(self, situation: Situation) -> MemoryContext:
+        try:
+            asked = asyncio.wrap_future(self._threads.submit(self._retrieve, situation))
+            try:
+                return await self._within(asked)
+            finally:
+                asked.cancel()
+        except Exception as error:
+            return self._without(error, situation)
+
     async def _tell(self, situation: Situation, context: MemoryContext, failure: BaseException | None) -> None:
         try:
             sent = asyncio.wrap_future(self._threads.submit(self._report, situation, context, failure))
-            await asyncio.wait_for(asyncio.shield(sent), self._timeout_s)
+            sent.add_done_callback(lambda done: done.cancelled() or done.exception())  # one that fails later is nobody's
+            await self._within(sent)
             context.reported = True
         except Exception as error:
-            context.problem = context.problem or f"{type(error).__name__}: {error}"
-            LOGGER.warning("an execution was not recorded: %s", context.problem)
+            self._untold(error, context)
+
+    async def _within(self, future: asyncio.Future[T]) -> T:
+        """What comes within the time. That a loop was closed, which cancels what waits in it, does not cancel the tool."""
+        await asyncio.wait({future}, timeout=self._timeout_s)
+        if not future.done():
+            raise TooSlow
+        if future.cancelled():
+            raise RuntimeError("the memory loop was closed")
+        return future.result()
+
+
+def _said(error: Exception) -> str:
+    return "it took too long" if isinstance(error, (TooSlow, TimeoutError)) else f"{type(error).__name__}: {error}"
 
 
 def with_memory(loop: MemoryLoop, describe: Callable[..., Situation]) -> Callable[[Tool], Tool]:

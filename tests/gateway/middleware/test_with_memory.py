@@ -16,7 +16,7 @@ from gateway.middleware import Advice, MemoryContext, MemoryLoop, Situation, Sof
 from schemas.insights import Insight
 from stores.episodes import EpisodeFilter
 from tests.support.events import swap
-from tests.support.gateway import AGENT, READER, WAIT, Brain, running_brain
+from tests.support.gateway import ADMIN, AGENT, READER, WAIT, Brain, running_brain
 from tests.support.sqlite import add, at, claim, directive, evidence, insight
 from workers.ledger import apply
 
@@ -142,6 +142,102 @@ def test_the_tool_runs_when_the_memory_is_down_or_hangs(hangs: bool) -> None:
     assert asyncio.run(awaited(0.1)) is False
     let_go.set()
     loop.close()
+
+
+def test_the_tool_runs_when_the_loop_was_closed(brain: Brain) -> None:
+    """Before it is asked, between asking and telling, and while others wait in it: a closed loop is a memory that is down."""
+    loop = MemoryLoop(brain.service, AGENT, timeout_s=WAIT)
+    contexts: list[MemoryContext] = []
+
+    @with_memory(loop, describe)
+    def plain(size: float, *, memory: MemoryContext) -> str:
+        contexts.append(memory)
+        loop.close()
+        return "done"
+
+    @with_memory(loop, describe)
+    async def awaited(size: float, *, memory: MemoryContext) -> str:
+        contexts.append(memory)
+        return "done"
+
+    assert (plain(0.1), plain(0.1), asyncio.run(awaited(0.1))) == ("done",) * 3
+    assert [(one.available, one.reported) for one in contexts] == [(True, False), (False, False), (False, False)]
+
+
+def test_closing_the_loop_cancels_no_tool() -> None:
+    let_go, hanging = threading.Event(), threading.Semaphore(0)
+
+    class Hangs:
+        def now(self) -> None:
+            hanging.release()
+            let_go.wait(30)
+            raise OSError("disk gone")
+
+    hangs: Any = Hangs()
+    loop = MemoryLoop(hangs, AGENT, timeout_s=WAIT)
+    ran: list[str] = []
+
+    async def work() -> None:
+        async with loop.around(SITUATION) as memory:
+            ran.append(memory.problem)
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(6):  # four threads hang, two questions wait behind them
+                group.create_task(work())
+            for _ in range(4):
+                await asyncio.to_thread(hanging.acquire)
+            loop.close()
+            let_go.set()
+
+    asyncio.run(main())
+    assert sorted(ran) == ["OSError: disk gone"] * 4 + ["RuntimeError: the memory loop was closed"] * 2
+
+
+def test_questions_do_not_pile_up_while_the_memory_hangs() -> None:
+    let_go = threading.Event()
+    down: Any = Down(let_go)
+    asked: list[str] = []
+
+    class Counted:
+        def __getattr__(self, name: str) -> Any:
+            asked.append(name)
+            return getattr(down, name)
+
+    counted: Any = Counted()
+    loop = MemoryLoop(counted, AGENT, timeout_s=0.01)
+    for _ in range(10):
+        assert not loop.retrieve(SITUATION).available
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(cancelled(loop))
+    let_go.set()
+    loop._threads.shutdown(wait=True)
+    assert len(asked) <= 4  # as many as there are threads
+
+
+async def cancelled(loop: MemoryLoop) -> None:
+    """A tool that is cancelled while it waits for the memory."""
+    task = asyncio.create_task(loop._asked(SITUATION))
+    await asyncio.sleep(0)
+    task.cancel()
+    await task
+
+
+def test_what_is_forgotten_between_finding_and_reading_costs_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_brain(tmp_path) as brain:
+        brain.publish(add("kept", text="Okapi pools are thin."), add("going", text="Okapi pools are thin at noon."))
+        recall = brain.service.recall
+
+        def then_forgets(*arguments: Any, **more: Any) -> Any:
+            found = recall(*arguments, **more)
+            brain.service.forget(ADMIN, "f-1", "going", "wrong", WAIT)
+            return found
+
+        monkeypatch.setattr(brain.service, "recall", then_forgets)
+        with MemoryLoop(brain.service, AGENT, timeout_s=WAIT) as loop:
+            context = loop.retrieve(Situation("swap", "okapi pools are thin"))
+        assert (context.available, [one.id for one in context.insights]) == (True, ["kept"])
+        assert context.may_act is True
 
 
 def test_the_block_is_bounded_and_leaves_out_whole_memories() -> None:
