@@ -15,7 +15,7 @@ import asyncio
 import heapq
 import threading
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,6 +41,7 @@ Scored = list[tuple[int, float]]
 TOLD = ("reflection", "log_offset", "_rowid")
 """What is read of a row whose other columns a mirror has."""
 
+CLOSED = "the episodes are closed"
 COMMON = 0.1
 """The share of a table from which on more rows are asked for and filtered afterwards."""
 SPARE = 2
@@ -54,13 +55,15 @@ class CandidateSearch:
         self._folder = folder
         self._session = session
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
         self._starting = threading.Lock()
         self._connection: Any = None
         self._tables: dict[str, Any] = {}
 
     def close(self) -> None:
-        """Let go of the tables; what is being asked fails."""
+        """Let go of the tables. What is being asked fails, and so does what is asked afterwards."""
         with self._starting:
+            self._closed = True
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self._loop.stop)
                 self._loop = None
@@ -89,7 +92,7 @@ class CandidateSearch:
         else:
             near = [(one.segment, one.row) for one in mirror.nearest(look, query, limit)]
         rows: dict[str, dict[int, float | None]] = {}
-        for score, name, row in heapq.nlargest(limit, asked.result() if asked is not None else ()):
+        for score, name, row in heapq.nlargest(limit, _answer(asked) if asked is not None else ()):
             rows.setdefault(name, {})[row] = score
         for name, row in near:
             rows.setdefault(name, {}).setdefault(row, None)
@@ -126,7 +129,7 @@ class CandidateSearch:
             found = found if where is None else found.where(where)
             return found.limit(limit).select(["_score"]).with_row_id()
 
-        answer = await self._answer(name, query)
+        answer = await self._rows(name, query)
         return list(zip(answer.column("_rowid").to_pylist(), answer.column("_score").to_pylist(), strict=True))
 
     # --- content
@@ -165,23 +168,26 @@ class CandidateSearch:
         """Columns of rows, by table and number."""
 
         async def read(name: str, taken: list[int]) -> pa.Table:
-            return await self._answer(name, lambda table: table.take_row_ids(taken).select(list(columns)))
+            return await self._rows(name, lambda table: table.take_row_ids(taken).select(list(columns)))
 
         async def together() -> list[pa.Table]:
             return await asyncio.gather(*(read(name, taken) for name, taken in rows.items()))
 
-        return dict(zip(rows, self._begin(together()).result(), strict=True)) if rows else {}
+        return dict(zip(rows, _answer(self._begin(together())), strict=True)) if rows else {}
 
     # --- asking
 
     def _begin(self, question: Coroutine[Any, Any, T]) -> Future[T]:
         with self._starting:
+            if self._closed:
+                question.close()
+                raise RuntimeError(CLOSED)
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=_serve, args=(self._loop,), name="episodes-search", daemon=True).start()
             return asyncio.run_coroutine_threadsafe(question, self._loop)
 
-    async def _answer(self, name: str, query: Any) -> pa.Table:
+    async def _rows(self, name: str, query: Any) -> pa.Table:
         """A query's rows. A read that outlives its version, which compaction then removed, is done again on the newest."""
         table = await self._table(name)
         for _ in range(TRIES - 1):
@@ -203,8 +209,19 @@ class CandidateSearch:
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
+        if left := asyncio.all_tasks(loop):
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.wait(left))
     finally:
         loop.close()
+
+
+def _answer(asked: Future[T]) -> T:
+    try:
+        return asked.result()
+    except CancelledError:
+        raise RuntimeError(CLOSED) from None
 
 
 def _absent(rows: Mapping[str, Mapping[int, float | None]], hits: Mapping[str, Mapping[int, Hit]]) -> dict[str, list[int]]:

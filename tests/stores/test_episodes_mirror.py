@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from queue import Queue
 from random import Random
 
 import numpy as np
@@ -95,6 +97,26 @@ def test_what_the_mirror_shows_is_what_the_table_says(store: WritableEpisodeStor
     plain = {one.hit.id: one.hit for one in store.candidates("router", vector, limit=1000)}
     shown = {one.hit.id: one.hit for one in store.candidates("router", vector, limit=1000, mirror=EpisodeMirror(DIMENSION))}
     assert shown == plain
+
+
+def test_who_asks_while_it_is_closed_gets_an_error_and_never_waits(store: WritableEpisodeStore, tmp_path: Path) -> None:
+    store.record(some(100))
+    (vector,) = EMBEDDER.embed(["router alpha"])
+    reader = EpisodeStore.open(tmp_path / "episodes")
+    asked = Queue[bool]()
+
+    def ask() -> None:
+        while True:
+            found = reader.candidates("router", vector, mirror=EpisodeMirror(DIMENSION))
+            asked.put(bool(found))
+
+    with ThreadPoolExecutor(4) as pool:
+        asking = [pool.submit(ask) for _ in range(4)]
+        assert all(asked.get(timeout=60) for _ in range(8))
+        reader.close()
+        assert {type(one.exception(timeout=60)) for one in asking} == {RuntimeError}
+    with pytest.raises(RuntimeError, match="closed"):
+        reader.candidates("router", vector)
 
 
 def test_of_equal_ones_the_latest_are_taken(store: WritableEpisodeStore) -> None:
