@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
+from collections import Counter, deque
 
 import click
 
@@ -29,20 +29,22 @@ def list_letters(arguments: dict[str, str | None], reason: str | None, stage: st
     from gateway.kafka import open_any_log
     from streams.dead_letters import dead_letters
 
+    reasons: Counter[str] = Counter()
+    shown: deque[DeadLetter] = deque(maxlen=limit)
     with open_any_log(load_settings(**arguments)) as log:
-        letters = list(dead_letters(log, stage=stage, reason=reason))
-    reasons = Counter(letter.reason for letter in letters)
-    shown = letters[-limit:]
+        for letter in dead_letters(log, stage=stage, reason=reason):
+            reasons[letter.reason] += 1
+            shown.append(letter)
     if as_json:
-        document = {"total": len(letters), "reasons": dict(sorted(reasons.items())), "letters": [_plain(one) for one in shown]}
+        document = {"total": reasons.total(), "reasons": dict(sorted(reasons.items())), "letters": [_plain(one) for one in shown]}
         print_json(document)
         return
-    if not letters:
+    if not shown:
         click.echo("no dead letters")
         return
     rows = [(one.id[:8], one.stage, one.reason, f"{one.topic}/{one.partition}@{one.offset}", one.detail) for one in shown]
     print_table(("id", "stage", "reason", "from", "detail"), rows)
-    click.echo(f"{len(letters)} in all: " + ", ".join(f"{count} {name}" for name, count in reasons.most_common()))
+    click.echo(f"{reasons.total()} in all: " + ", ".join(f"{count} {name}" for name, count in reasons.most_common()))
 
 
 @dlq.command()
@@ -79,10 +81,13 @@ def show(arguments: dict[str, str | None], letter_id: str, raw: bool, as_json: b
 def replay_letters(
     arguments: dict[str, str | None], letter_ids: tuple[str, ...], reason: str | None, stage: str | None, as_json: bool
 ) -> None:
-    """Send dead letters' records again, as they came. What is still wrong with them is found again; nothing is done twice."""
+    """Send dead letters' records again, as they came. What is still wrong with them is found again; nothing is done twice.
+
+    By --reason or --stage a record is sent once, whatever number of letters it has; lines of files are ingested anew instead.
+    """
     from gateway.kafka import open_any_log
-    from streams.dead_letters import dead_letters, find_dead_letter
-    from streams.replay import resend
+    from streams.dead_letters import find_dead_letter
+    from streams.replay import resend, to_send_again
 
     if not (letter_ids or reason or stage):
         raise click.UsageError("name letters, or give --reason or --stage")
@@ -94,7 +99,7 @@ def replay_letters(
                 fail(f"no single dead letter has an id that starts with {missing[0]!r}", hint="defi-brain dlq list shows the ids")
             letters = [letter for letter in named.values() if letter]
         else:
-            letters = list(dead_letters(log, stage=stage, reason=reason))
+            letters = to_send_again(log, stage=stage, reason=reason)
         positions = resend(log, letters)
     if as_json:
         print_json({"sent": [{"topic": at.topic, "partition": at.partition, "offset": at.offset} for at in positions]})
