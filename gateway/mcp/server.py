@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from gateway.regimes import RegimesView
 from gateway.rest.bodies import InsightId, Key, Share, When
 from gateway.rest.reads import episode_plain
 from gateway.service import LEARNED, BrainService
-from gateway.views import BriefingView, RecallView, StatsView, WriteView, insight_view
+from gateway.views import BriefingView, InsightView, RecallView, StatsView, WriteView, insight_view
 from schemas.claims import Category
 from schemas.insights import FeedbackType, Insight, Priority
 from stores.episodes import EpisodeFilter
@@ -129,8 +129,7 @@ def _insights(
     if query is None:
         filters = InsightFilter(categories=wanted, min_confidence=min_confidence, tool=tool, chain=chain, pair=pair)
         listed = service.insights(who, filters, limit=limit or 10).items
-        stand = service.standings(who, listed)
-        return InsightsResult(insights=tuple(insight_view(one, stand[one.id]) for one in listed))
+        return InsightsResult(insights=_viewed(service, who, listed))
     only = RecallFilters(
         kinds=frozenset({Kind.INSIGHT}),
         categories=frozenset(wanted),
@@ -141,12 +140,20 @@ def _insights(
     )
     found = service.recall(who, query, only, limit)
     learned = service.still_there(who, [hit.id for hit in found.result.hits])
-    stand = service.standings(who, learned)
     return InsightsResult(
-        insights=tuple(insight_view(one, stand[one.id]) for one in learned),
+        insights=_viewed(service, who, learned),
         recall_id=found.recall_id,
         grade=found.result.grade.value,
     )
+
+
+def _directives(service: BrainService, key: str | None, include_ended: bool, who: Caller) -> DirectivesResult:
+    return DirectivesResult(directives=_viewed(service, who, service.directives(who, key=key, include_ended=include_ended)))
+
+
+def _viewed(service: BrainService, who: Caller, insights: Sequence[Insight]) -> tuple[InsightView, ...]:
+    stand = service.standings(who, insights)
+    return tuple(insight_view(one, stand[one.id]) for one in insights)
 
 
 def _reading(server: MCPServer[Any], face: Face) -> None:
@@ -157,7 +164,7 @@ def _reading(server: MCPServer[Any], face: Face) -> None:
         def work(who: Caller) -> MemoryResult:
             found = face.service.memory(who, memory_id)
             if isinstance(found, Insight):
-                return MemoryResult(kind="insight", insight=insight_view(found, face.service.standings(who, [found])[found.id]))
+                return MemoryResult(kind="insight", insight=_viewed(face.service, who, [found])[0])
             return MemoryResult(kind="episode", episode=dict(episode_plain(found)))
 
         return await face.ask(work)
@@ -165,8 +172,7 @@ def _reading(server: MCPServer[Any], face: Face) -> None:
     @server.tool(title="List directives in force", annotations=READ)
     async def list_directives(key: Key | None = None, include_ended: bool = False) -> DirectivesResult:
         """What the operator wants, the high priority first. Directives come before learned insights where they conflict."""
-        found = await face.ask(lambda who: face.service.directives(who, key=key, include_ended=include_ended))
-        return DirectivesResult(directives=tuple(insight_view(one) for one in found))
+        return await face.ask(partial(_directives, face.service, key, include_ended))
 
     @server.tool(title="Briefing", annotations=READ)
     async def get_briefing() -> BriefingView:
@@ -314,14 +320,12 @@ def _resources(server: MCPServer[Any], face: Face) -> None:
     @server.resource("memory://insights/{insight_id}", name="insight", title="One insight", mime_type=JSON)
     async def insight(insight_id: str) -> str:
         """An insight with its claim and evidence."""
-        return await face.resource(lambda who: insight_view(service.insight(who, insight_id)))
+        return await face.resource(lambda who: _viewed(service, who, [service.insight(who, insight_id)])[0])
 
     @server.resource("memory://directives", name="directives", title="Directives in force", mime_type=JSON)
     async def directives() -> str:
         """What the operator wants, the high priority first."""
-        return await face.resource(
-            lambda who: DirectivesResult(directives=tuple(insight_view(one) for one in service.directives(who)))
-        )
+        return await face.resource(partial(_directives, service, None, False))
 
     @server.prompt(name="briefing", title="Briefing")
     async def told() -> str:

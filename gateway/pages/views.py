@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -11,7 +12,6 @@ from gateway.pages import ask
 from gateway.pages.ask import Query
 from gateway.pages.facts import Facts
 from gateway.service import LEARNED, BrainService
-from gateway.standing import Standing
 from gateway.views import history_view, insight_view, memory_view
 from schemas.episodes import Episode
 from schemas.insights import Insight
@@ -45,16 +45,16 @@ class Views:
             "changes": [_changed(one) for one in self._service.changes(caller, limit=8).items],
             "signals": [_signal(one) for one in self._service.signals(caller, SignalFilter(), limit=6).items],
             "signals_last_day": self._service.count_signals(caller, SignalFilter(since=since)),
-            "directives": [_insight(one) for one in self._service.directives(caller)],
+            "directives": self._viewed(caller, self._service.directives(caller)),
         }
 
     def insights(self, caller: Caller, query: Query) -> Data:
-        """Insights, notes and directives with facets; with words, the best by recall."""
+        """Insights, notes and directives with facets."""
         where, order = ask.insight_filter(query)
         limit = ask.number(query, "limit", 1, 200, _PAGE)
         page = self._service.insights(caller, where, order=order, limit=limit, cursor=ask.text(query, "cursor", 400))
         return {
-            "items": [_insight(one) for one in page.items],
+            "items": self._viewed(caller, page.items),
             "facets": self._service.insight_facets(caller, where),
             "cursor": page.cursor,
         }
@@ -64,7 +64,7 @@ class Views:
         found = self._service.insight(caller, insight_id)
         used = self._service.use_count(caller, found.id)
         return {
-            "insight": _insight(found, self._service.standings(caller, [found])[found.id]),
+            "insight": self._viewed(caller, [found])[0],
             "history": [history_view(one).model_dump(mode="json") for one in self._service.history(caller, found.id)],
             "episodes": self._supporting(caller, found),
             "links": [_link(one, found.id) for one in self._service.links_of(caller, found.id)],
@@ -72,6 +72,11 @@ class Views:
             "may_act": caller.tier.allows(Tier.FEEDBACK),
             "may_forget": caller.tier.allows(Tier.ADMIN),
         }
+
+    def _viewed(self, caller: Caller, insights: Sequence[Insight]) -> list[Data]:
+        """Insights with how they stand."""
+        stand = self._service.standings(caller, insights)
+        return [insight_view(one, stand[one.id]).model_dump(mode="json") for one in insights]
 
     def _supporting(self, caller: Caller, insight: Insight) -> list[Data]:
         """The sample of episodes that the evidence names, as far as they are there."""
@@ -128,9 +133,7 @@ class Views:
         """What an operator should look at: active, learned, and doubted; the least sure first."""
         wanted = InsightFilter(categories=LEARNED)
         doubted = [one for one in self._service.least_sure(caller, 200) if one.category in wanted.categories]
-        standings = self._service.standings(caller, doubted)
-        told = [_insight(one, standings[one.id]) for one in doubted]
-        queue = [one for one in told if _doubtful(one)]
+        queue = [one for one in self._viewed(caller, doubted) if _doubtful(one)]
         return {
             "items": queue[:REVIEWED],
             "waiting": len(queue),
@@ -140,7 +143,7 @@ class Views:
     def directives(self, caller: Caller, query: Query) -> Data:
         """Directives in force, and with ``ended=yes`` those that are over."""
         found = self._service.directives(caller, include_ended=query.get("ended") == "yes")
-        return {"items": [_insight(one) for one in found], "may_act": caller.tier.allows(Tier.FEEDBACK)}
+        return {"items": self._viewed(caller, found), "may_act": caller.tier.allows(Tier.FEEDBACK)}
 
     def briefing(self, caller: Caller, query: Query) -> Data:
         """The briefing as an agent gets it."""
@@ -171,10 +174,6 @@ class Views:
             "facets": self._service.change_facets(caller),
             "cursor": page.cursor,
         }
-
-
-def _insight(insight: Insight, standing: Standing | None = None) -> Data:
-    return insight_view(insight, standing).model_dump(mode="json")
 
 
 def _doubtful(insight: Data) -> bool:

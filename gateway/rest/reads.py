@@ -210,7 +210,7 @@ def episode_plain(episode: Episode) -> Mapping[str, Any]:
 def signals(
     request: Request,
     caller: Reader,
-    kind: Literal["drift", "regime"] | None = None,
+    kind: Literal["drift", "regime", "breaker"] | None = None,
     level: Literal["pair", "tool", "global"] | None = None,
     key: Some = None,
     metric: Some = None,
@@ -245,7 +245,8 @@ def directives(
 ) -> Response:
     """Directives in force, the high priority first."""
     found = service_of(request).directives(caller, now=now, key=key, include_ended=include_ended)
-    return conditional(request, DirectivesView(items=tuple(insight_view(one) for one in found)))
+    stand = service_of(request).standings(caller, found)
+    return conditional(request, DirectivesView(items=tuple(insight_view(one, stand[one.id]) for one in found)))
 
 
 @router.get("/briefing", response_model=BriefingView, responses=documented() | NOT_MODIFIED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 import anyio.to_thread
@@ -16,11 +16,12 @@ from fastapi.testclient import TestClient
 from gateway.keys import Tier
 from gateway.rest.app import Limits, create_app
 from gateway.rest.guards import RateLimit, TooMany
+from schemas.signals import Signal
 from schemas.topics import OPERATIONS, SIGNALS_RAISED
 from streams.publisher import Publisher
 from tests.support.events import swap
 from tests.support.gateway import READER, Brain
-from tests.support.sqlite import add, signal
+from tests.support.sqlite import add, directive, signal
 
 Headers = dict[str, dict[str, str]]
 
@@ -152,6 +153,21 @@ def test_signals_come_in_pages_too(client: TestClient, brain: Brain, keys: Heade
     assert seen == [signal(number).id for number in sorted(range(5), key=lambda number: signal(number).ts, reverse=True)]
     of_insights = client.get("/v1/insights", params={"cursor": params["cursor"]}, headers=keys["read"])
     assert (of_insights.status_code, of_insights.json()["code"]) == (400, "bad_query")
+
+
+@pytest.mark.parametrize("kind", [one.model_fields["kind"].default for one in get_args(get_args(Signal)[0])])
+def test_every_kind_of_signal_can_be_asked_for(client: TestClient, keys: Headers, kind: str) -> None:
+    assert client.get("/v1/signals", params={"kind": kind}, headers=keys["read"]).status_code == 200
+
+
+def test_how_a_memory_was_used_is_told_wherever_it_is_shown(client: TestClient, brain: Brain, keys: Headers) -> None:
+    brain.publish(directive("helped", "Keep some gas."))
+    use = {"request_id": "helped-1", "used": ["helped"], "ended": "success"}
+    assert client.post("/v1/uses?wait=applied", json=use, headers=keys["feedback"]).json()["state"] == "applied"
+    for path in ("/v1/insights/helped", "/v1/insights?category=operator_directive", "/v1/directives"):
+        told = client.get(path, headers=keys["read"]).json()
+        (one,) = [one for one in told.get("items", [told]) if one["id"] == "helped"]
+        assert one["helpful"] == 1, path
 
 
 def test_etags(client: TestClient, brain: Brain, keys: Headers) -> None:
