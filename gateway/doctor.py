@@ -86,6 +86,7 @@ def _log(settings: Settings) -> str:
     if not settings.log_path.is_file():
         return f"{settings.log_path} is not there yet"
     with open_log(settings) as log:
+        log.check()
         waiting = sum(lag.records for lag in log.lags() if lag.kind == "stage")
         return f"{settings.log_path} is sound, {waiting} records wait for a stage"
 

@@ -294,6 +294,17 @@ class EmbeddedLog:
             row = connection.execute("SELECT seq FROM relays WHERE source = ?", (source,)).fetchone()
         return int(row[0]) if row else 0
 
+    def check(self) -> None:
+        """Look at every page of the file, which takes as long as reading it.
+
+        Raises:
+            LogError: it is damaged.
+        """
+        with self._reading() as connection:
+            (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise LogError(f"the log {self.path} is damaged: {found}", hint=schema.DAMAGED)
+
     def driver_pid(self) -> int:
         """The process that took the stages last; 0 for none. It may be gone by now."""
         with self._reading() as connection:

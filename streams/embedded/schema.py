@@ -48,6 +48,7 @@ MIGRATIONS: tuple[str, ...] = (
 )
 """Statements by schema version, from 1. A version once released never changes; a change is a new entry."""
 
+DAMAGED = "restore a backup into a new folder (defi-brain restore)"
 _HINTS = {
     "locked": "another process holds it in a long transaction; try again",
     "full": "make room on the disk; nothing of what was being appended is kept",
@@ -56,7 +57,7 @@ _HINTS = {
     "unable to open": "check the path and its permissions",
     "not a database": "name another file: this is no log",
     "no such table": "name another file: this is no log of this program",
-    "malformed": "the file is damaged: restore a backup into a new folder (defi-brain restore)",
+    "malformed": DAMAGED,
 }
 """What to do, by words of SQLite's messages."""
 
