@@ -16,7 +16,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -49,20 +49,28 @@ Organising = LinkInsights | OrganiseInsight
 
 @dataclass(slots=True)
 class _Web:
-    """The links of the store as this round leaves them, by both ends."""
+    """The links of the store as this round leaves them, by both ends; ``gone`` are those that it takes away, which the store still
+    has."""
 
     store: InsightStore
-    links: dict[tuple[str, str], Found]
-    read: set[str]
-    known: dict[str, Standing]
+    links: dict[tuple[str, str], Found] = field(default_factory=dict)
+    gone: set[tuple[str, str]] = field(default_factory=set)
+    read: set[str] = field(default_factory=set)
+    known: dict[str, Standing] = field(default_factory=dict)
 
     def of(self, insight_id: str) -> list[Found]:
         """Every link of an insight."""
         if insight_id not in self.read:
             self.read.add(insight_id)
             for one in self.store.links([insight_id]):
-                self.links.setdefault((one.source, one.target), _found(one))
+                if (one.source, one.target) not in self.gone:
+                    self.links.setdefault((one.source, one.target), _found(one))
         return [found for ends, found in self.links.items() if insight_id in ends]
+
+    def drop(self, found: Found) -> None:
+        """Take a link away."""
+        del self.links[found.source, found.target]
+        self.gone.add((found.source, found.target))
 
     def standing(self, insight_id: str) -> Standing | None:
         """An insight with its vector, where it is active."""
@@ -75,7 +83,7 @@ class _Web:
 def organise(store: InsightStore, wanted: Iterable[Standing], web: _Web | None = None) -> list[Organising]:
     """The operations that organise these insights, of one state of the store. ``web`` goes on from an earlier call."""
     bases = store.organised_bases()
-    web = web or _Web(store, {}, set(), {})
+    web = web or _Web(store)
     made: list[Organising] = []
     for standing in wanted:
         insight, vector = standing.insight, standing.vector
@@ -118,7 +126,7 @@ class Organiser:
             offset = self._store.next_offset(OPERATIONS.name, 0)
             before = self._offset
             wanted = list(self._store.whole()) if before is None else self._store.changed_since(OPERATIONS.name, 0, before)
-        count, web = 0, _Web(self._store, {}, set(), {})
+        count, web = 0, _Web(self._store)
         ordered = sorted(wanted, key=lambda one: (one.insight.created_ts, one.insight.id))
         for start in range(0, len(ordered), _AT_ONCE):
             with self._store.snapshot():
@@ -189,7 +197,7 @@ def _link(web: _Web, insight: Insight, vector: Vector, made: list[Organising]) -
             continue
         if had is not None and (found is None or (found.source, found.target) != (had.source, had.target)):
             made.append(unlink_operation(had.source, had.target, insight, other.insight))
-            del web.links[had.source, had.target]
+            web.drop(had)
         if found is not None:
             made.append(link_operation(found, insight, other.insight))
             web.links[found.source, found.target] = found

@@ -48,6 +48,16 @@ def opened(about: tuple[str, str, str]) -> tuple[str, str, str]:
     return tool, chain, OPEN if chain in (OPEN, OPEN_SIMULATED) and not pair else pair
 
 
+def is_simulated(key: str) -> bool:
+    """Whether a record key, or one above it, is of simulated executions.
+
+    >>> [is_simulated(key) for key in ("swap:1-simulated:a/b", "swap:*-simulated:*", "*-simulated", "swap:1:a/b", "*")]
+    [True, True, True, False, False]
+    """
+    tool, colon, rest = key.partition(":")
+    return (rest.partition(":")[0] if colon else tool).endswith(_SIMULATED)
+
+
 def _on_paper(chain: str | None) -> bool:
     return chain is not None and chain.endswith(_SIMULATED)
 

@@ -29,6 +29,7 @@ from schemas.claims import Claim, Condition
 from schemas.identity import content_id
 from schemas.insights import Insight
 from schemas.operations import LinkInsights, OrganiseInsight, Relation
+from stores.places import is_simulated
 from workers.contradiction import NEAR_BY, normal, sentences
 from workers.contradiction import Relation as Stand
 from workers.keywords import keywords
@@ -82,9 +83,15 @@ def basis(insight: Insight) -> str:
     return content_id("basis", insight.text, claim, insight.label, insight.importance, *sorted(shared))
 
 
+def _state(insight: Insight) -> str:
+    """A name for a state of an insight: one that goes back to what it once said is not in that state again, and what was recorded
+    of it then does not count for now."""
+    return f"{basis(insight)} {insight.edits}"
+
+
 def link_operation(found: Found, one: Insight, other: Insight) -> LinkInsights:
     """The operation that records a link. Its id follows from both states, so finding it again from either end changes nothing."""
-    states = sorted((basis(one), basis(other)))
+    states = sorted((_state(one), _state(other)))
     return LinkInsights(
         op_id=content_id("operation", "LINK", found.source, found.target, found.relation, found.strength, *states),
         insight_id=found.source,
@@ -99,7 +106,7 @@ def link_operation(found: Found, one: Insight, other: Insight) -> LinkInsights:
 
 def unlink_operation(source: str, target: str, one: Insight, other: Insight) -> LinkInsights:
     """The operation that takes a link away which does not follow any more."""
-    states = sorted((basis(one), basis(other)))
+    states = sorted((_state(one), _state(other)))
     return LinkInsights(
         op_id=content_id("operation", "UNLINK", source, target, *states),
         insight_id=source,
@@ -117,8 +124,9 @@ def organise_operation(insight: Insight, links: Sequence[tuple[Found, Insight]])
     """The operation that records keywords and context note. ``links`` are all that the insight has, with the other ends."""
     note, cites = context_note(insight, links)
     told = keywords(insight)
+    ends = sorted(f"{other.id} {other.edits}" for _, other in links)
     return OrganiseInsight(
-        op_id=content_id("operation", "ORGANISE", insight.id, basis(insight), *told, note or ""),
+        op_id=content_id("operation", "ORGANISE", insight.id, _state(insight), *told, note or "", *ends),
         insight_id=insight.id,
         ts=insight.validated_ts,
         author=AUTHOR,
@@ -198,7 +206,9 @@ def _of_other_metrics(one: Insight, mine: Claim, other: Insight, theirs: Claim) 
 
 
 def _within(inner: Claim, outer: Claim) -> bool:
-    """Whether every episode of the one's group is in the other's."""
+    """Whether every episode of the one's group is in the other's. What was simulated is in no group of what is real."""
+    if is_simulated(inner.key) != is_simulated(outer.key):
+        return False
     if outer.level == "global":
         return True
     if outer.level == "tool":

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.organiser import Organiser, organise
-from schemas.claims import Claim, Condition
+from schemas.claims import Claim, Condition, Evidence
 from schemas.operations import AddInsight
 from stores.sqlite import WritableInsightStore
 from streams.embedded.log import EmbeddedLog
@@ -85,6 +85,11 @@ def claimed(key: str = POOL, value: float = 0.01, direction: str = "higher", **f
     return add(claim.insight_id, **more)
 
 
+def seen_in(key: str) -> Evidence:
+    """Evidence from episodes of its own."""
+    return evidence().model_copy(update={"episode_ids": (f"only in {key}",)})
+
+
 def test_what_is_new_is_linked_and_told(beside: Beside) -> None:
     one, contrary = claimed(), claimed(OTHER, direction="lower")
     beside.tell(
@@ -148,6 +153,44 @@ def test_an_edit_relabels_its_links_and_is_quoted_anew(beside: Beside) -> None:
     assert told is not None
     assert "“now the cost of a large swap is lower here”" in (told.context_note or "")
     assert len([link for link in beside.links() if {first, second} == {link[0], link[1]}]) == 1
+
+
+def quoted(beside: Beside, insight_id: str) -> str:
+    told = beside.store.organised(insight_id)
+    assert told is not None
+    assert told.context_note is not None
+    return told.context_note
+
+
+def test_what_goes_back_to_what_it_was_is_linked_as_it_was(beside: Beside) -> None:
+    """The same link as once before is another operation: the first one's id is spent."""
+    one, other = claimed(), claimed(OTHER)
+    beside.tell(one, other, claimed("swap:1:E/F"))
+    beside.settle()
+    links, told = beside.links(), quoted(beside, one.insight_id)
+    turned = one.claim.model_copy(update={"direction": "lower"})
+    for turn in range(2):
+        beside.tell(op("EDIT", one.insight_id, f"there-{turn}", text="now the cost of a large swap is lower here", claim=turned))
+        beside.settle()
+        assert beside.links() != links
+        beside.tell(op("EDIT", one.insight_id, f"back-{turn}", text=one.text, claim=one.claim))
+        beside.settle()
+        assert beside.links() == links
+        assert quoted(beside, one.insight_id) == told
+
+
+def test_a_note_does_not_quote_what_is_linked_no_more(beside: Beside) -> None:
+    made = [claimed(key, evidence=seen_in(key)) for key in (POOL, OTHER, "swap:1:E/F", "swap:1:G/H")]
+    one, other = made[:2]
+    beside.tell(*made)
+    beside.settle()
+    assert [link for link in beside.links() if {one.insight_id, other.insight_id} == {*link[:2]}]
+    condition = one.claim.conditions[0].model_copy(update={"value": 0.9})
+    elsewhere = one.claim.model_copy(update={"direction": "lower", "conditions": (condition,)})
+    beside.tell(op("EDIT", one.insight_id, "edit", text="zebras gallop", claim=elsewhere))
+    beside.settle()
+    assert not [link for link in beside.links() if one.insight_id in link]
+    assert "zebras" not in quoted(beside, other.insight_id)
 
 
 def test_a_round_waits_for_the_writer(beside: Beside) -> None:

@@ -60,6 +60,22 @@ def test_claims_give_the_label(mine: Claim, theirs: Claim, relation: str, source
     assert relate(other, one, 0.9) == found
 
 
+@pytest.mark.parametrize(
+    ("pair", "tool", "whole"),
+    [("swap:1:A/B", "swap:*-simulated:*", "*-simulated"), ("swap:1-simulated:A/B", "swap:*:*", "*")],
+)
+def test_what_was_simulated_is_no_part_of_what_is_real(pair: str, tool: str, whole: str) -> None:
+    """Their episodes are never the same, so neither is narrower, an exception, or tells more of a part of the other."""
+    narrow = (claim(BIG, key=pair), claim(HUGE, key=pair, direction="lower"), claim(BIG, key=pair, metric="failed"))
+    wide = (claim(BIG, key=tool, level="tool"), claim(BIG, key=whole, level="global"))
+    for mine in narrow:
+        for theirs in wide:
+            found = relate(says(1, mine), says(2, theirs), 0.9)
+            assert found is not None
+            assert found.relation in ("SUPPORTS", "RELATED")
+            assert found.why != "the same conditions move another metric"
+
+
 def test_far_thresholds_or_other_groups_of_unlike_conditions_do_not_contrast() -> None:
     for theirs in (claim(("size_share", ">=", 0.5), direction="lower", key=OTHER), claim(ALPHA, direction="lower")):
         found = relate(says(1, claim(BIG)), says(2, theirs), 0.97)

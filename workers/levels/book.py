@@ -10,6 +10,7 @@ from typing import Any
 
 from schemas.operations import AddInsight, DownvoteInsight, EditInsight, UpvoteInsight
 from schemas.windows import WindowClosed
+from stores.places import is_simulated
 from workers.distil.learner import Level
 from workers.distil.said import emitted, said
 from workers.levels.group import everything, tool_of
@@ -55,7 +56,7 @@ class Book:
         return made
 
     def _keys(self, prefix: str, simulated: bool) -> list[str]:
-        return sorted(key for key in self._tallies if key.startswith(prefix) and _simulated(key) == simulated)
+        return sorted(key for key in self._tallies if key.startswith(prefix) and is_simulated(key) == simulated)
 
     def _take(self, record: WindowClosed) -> None:
         tallies = self._tallies.pop(record.key, [])
@@ -90,11 +91,6 @@ class Book:
         made._cuts = {str(key): int(cut) for key, cut in plain["cuts"].items()}
         made._teachers = {str(key): Teacher.from_plain(level, str(key), one) for key, level, one in plain["teachers"]}
         return made
-
-
-def _simulated(key: str) -> bool:
-    """A simulated execution's chain says so (``ToolExecution.chain``)."""
-    return key.split(":")[1].endswith("-simulated") if key.count(":") else False
 
 
 def _emission(taught: Taught, label: str, end_ms: int, *, simulated: bool) -> Emission:
