@@ -55,13 +55,20 @@ class Place:
         """Where an event's id points.
 
         Raises:
-            RequestProblem: it is no event's id.
+            RequestProblem: it is no event's id, or one of a longer log: what came since the log was replaced would be passed over.
         """
         ends = log.end_offsets(INSIGHTS_UPDATED.name)
         parts = text.split(".")
         if len(parts) != len(ends) or not all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts):
             raise RequestProblem("Last-Event-ID is not the id of one of these events", hint="leave it out to begin anew")
-        return cls({partition: int(part) for partition, part in enumerate(parts)})
+        offsets = {partition: int(part) for partition, part in enumerate(parts)}
+        if any(offset > ends[partition] for partition, offset in offsets.items()):
+            raise RequestProblem(
+                "Last-Event-ID lies beyond the end of this log, which is another one or a restored one",
+                hint="leave it out to begin anew, with start=beginning to get all there is",
+                code="beyond_the_end",
+            )
+        return cls(offsets)
 
     @property
     def text(self) -> str:

@@ -17,7 +17,7 @@ from gateway.keys import Tier
 from gateway.rest.app import Limits, create_app
 from gateway.rest.guards import RateLimit, TooMany
 from schemas.signals import Signal
-from schemas.topics import OPERATIONS, SIGNALS_RAISED
+from schemas.topics import INSIGHTS_UPDATED, OPERATIONS, SIGNALS_RAISED
 from streams.publisher import Publisher
 from tests.support.events import swap
 from tests.support.gateway import READER, Brain
@@ -207,6 +207,15 @@ def test_updates_as_events_go_on_where_they_stopped(client: TestClient, brain: B
     assert (wrong.status_code, wrong.json()["code"]) == (400, "bad_request")
 
 
+def test_a_place_of_a_longer_log_is_refused(client: TestClient, brain: Brain, keys: Headers) -> None:
+    """After a restore the log is shorter: who went on at the old place would hear nothing until it is as long again."""
+    ends = brain.log.end_offsets(INSIGHTS_UPDATED.name)
+    for partition in ends:
+        beyond = ".".join(str(end + (one == partition)) for one, end in sorted(ends.items()))
+        answer = client.get("/v1/updates?idle_s=0", headers=keys["read"] | {"last-event-id": beyond})
+        assert (answer.status_code, answer.json()["code"]) == (400, "beyond_the_end")
+
+
 def test_many_streams_wait_in_one_thread_and_all_hear(
     brain: Brain, keys: Headers, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,8 +267,10 @@ def test_many_streams_wait_in_one_thread_and_all_hear(
         (b'{"query": "' + b"x" * 100_000 + b'"}', 200),
         (b'{"query": "\\u0000 \\"\' -- \xe4\xbd\xa0\xe5\xa5\xbd"}', 200),
         (b"[" * 100_000, 422),
+        (b'{"query": "a", "now": "0001-01-01T00:00:00+14:00"}', 422),
+        (b'{"query": "a", "filters": {"until": "9999-12-31T23:59:59-14:00"}}', 422),
     ],
-    ids=range(15),
+    ids=range(17),
 )
 def test_what_is_sent_is_checked(client: TestClient, keys: Headers, body: bytes, code: int) -> None:
     answer = client.post("/v1/recall", content=body, headers=keys["read"] | {"content-type": "application/json"})
