@@ -116,10 +116,10 @@ class CandidateSearch:
         if passing.share >= COMMON:
             more = limit if passing.share == 1.0 else ceil(SPARE * limit / passing.share)
             found = await self._numbers(name, words, None, more)
-            kept = [(row, score) for row, score in found if row in passing]
+            kept = _passing(found, passing)
             if len(kept) >= limit or len(found) < more:
                 return kept[:limit]
-        return [(row, score) for row, score in await self._numbers(name, words, where, limit) if row in passing]
+        return _passing(await self._numbers(name, words, where, limit), passing)
 
     async def _numbers(self, name: str, words: str, where: Any, limit: int) -> Scored:
         from lancedb.query import MatchQuery
@@ -222,6 +222,11 @@ def _answer(asked: Future[T]) -> T:
         return asked.result()
     except CancelledError:
         raise RuntimeError(CLOSED) from None
+
+
+def _passing(found: Scored, passing: Passing) -> Scored:
+    kept = passing.kept([row for row, _ in found])
+    return [(row, score) for row, score in found if row in kept]
 
 
 def _absent(rows: Mapping[str, Mapping[int, float | None]], hits: Mapping[str, Mapping[int, Hit]]) -> dict[str, list[int]]:

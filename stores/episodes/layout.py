@@ -20,7 +20,7 @@ from stores.episodes.errors import EpisodeStoreError
 
 HEADER = "store.json"
 LOCK = "writer.lock"
-REBUILD = "defi-brain rebuild makes it again from the log"
+REBUILD = "move the folder away: the pipeline (defi-brain up) makes it again from the log"
 
 
 class Header(BaseModel):

@@ -56,26 +56,38 @@ class Near:
     cosine: float
 
 
-class Passing:
-    """Which rows of one table pass a filter. ``rows``: their numbers, rising; ``places``: where in ``table`` they stand."""
+_Index = tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]
 
-    def __init__(self, table: _Rows, places: npt.NDArray[np.int64]) -> None:
+
+class Passing:
+    """Which rows of one table pass a filter: ``places`` are where they stand in ``table``."""
+
+    def __init__(self, table: _Rows, mask: Bools) -> None:
         self.table = table
-        self.places = places
-        self.rows = table["row"][places]
-        self.known = table.count
+        self.places = np.flatnonzero(mask)
+        self._mask = mask
+        self._numbers, self._order = table.index()
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.places)
 
     @property
     def share(self) -> float:
         """How much of the table passes, 0 … 1."""
-        return len(self.rows) / self.known if self.known else 0.0
+        return len(self.places) / len(self._mask) if len(self._mask) else 0.0
 
-    def __contains__(self, row: int) -> bool:
-        place = int(np.searchsorted(self.rows, row))
-        return place < len(self.rows) and int(self.rows[place]) == row
+    def found(self, rows: Sequence[int]) -> dict[int, int]:
+        """Where rows stand, by their numbers; those that are not known are left out."""
+        wanted = np.asarray(rows, dtype=np.int64)
+        if not len(self._numbers):
+            return {}
+        near = np.minimum(np.searchsorted(self._numbers, wanted), len(self._numbers) - 1)
+        here = self._numbers[near] == wanted
+        return dict(zip(wanted[here].tolist(), self._order[near[here]].tolist(), strict=True))
+
+    def kept(self, rows: Sequence[int]) -> set[int]:
+        """Those of the rows, by their numbers, that pass."""
+        return {row for row, place in self.found(rows).items() if self._mask[place]}
 
 
 class _Rows:
@@ -95,6 +107,7 @@ class _Rows:
         self.stamp: object = None
         self.ends: dict[int, int] = {}
         self._columns = {name: np.zeros(_FIRST_ROWS, dtype=kind) for name, kind in kinds.items()}
+        self._index: _Index | None = None
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         return self._columns[name][: self.count]
@@ -108,8 +121,16 @@ class _Rows:
 
     def put(self, place: int, cells: dict[str, Any]) -> None:
         """Replace a row."""
+        self._index = None
         for name, cell in cells.items():
             self._columns[name][place] = cell
+
+    def index(self) -> _Index:
+        """The rows' numbers, rising, and where each stands. A row that is replaced gets a new number and keeps its place."""
+        if self._index is None:
+            order = np.argsort(self["row"], kind="stable")
+            self._index = self["row"][order], order
+        return self._index
 
 
 @dataclass(slots=True)
@@ -164,7 +185,7 @@ class EpisodeMirror:
         with self._lock:
             self._follow(segments)
             known = {segment.name: self._tables[segment.name] for segment in segments}
-            passing = {name: Passing(rows, np.flatnonzero(self._passes(rows, wanted))) for name, rows in known.items()}
+            passing = {name: Passing(rows, self._passes(rows, wanted)) for name, rows in known.items()}
             return Look(passing, self._vectors, self._words)
 
     def nearest(self, look: Look, query: Vector, limit: int) -> list[Near]:
@@ -193,8 +214,7 @@ class EpisodeMirror:
         """The exact cosines of a table's rows, by their numbers; of those that are not here, none."""
         direction = query.astype(np.float64) / np.linalg.norm(query.astype(np.float64))
         with self._lock:
-            table = look.tables[name].table
-            places = self._places(table, rows)
+            places, table = look.tables[name].found(rows), look.tables[name].table
             matrix = look.vectors.matrix[table["vector"][list(places.values())]].astype(np.float64)
         return dict(zip(places, np.vecdot(matrix, direction).tolist(), strict=True))
 
@@ -202,7 +222,7 @@ class EpisodeMirror:
         """What was shown of a table's rows before and is still so, by their numbers."""
         with self._lock:
             table = look.tables[name].table
-            names = {row: (name, row, int(table["offset"][place])) for row, place in self._places(table, rows).items()}
+            names = {row: (name, row, int(table["offset"][place])) for row, place in look.tables[name].found(rows).items()}
             known = {row: self._shown[name] for row, name in names.items() if name in self._shown}
             for row in known:
                 self._shown.move_to_end(names[row])
@@ -213,7 +233,7 @@ class EpisodeMirror:
         the next time. Those that are not known, or of another record than that, are left out."""
         with self._lock:
             table, shown = look.tables[name].table, {}
-            for row, place in self._places(table, list(told)).items():
+            for row, place in look.tables[name].found(list(told)).items():
                 offset, reflection = told[row]
                 if offset == table["offset"][place]:
                     shown[row] = self._hit(table, look.words, place, reflection)
@@ -235,13 +255,6 @@ class EpisodeMirror:
             reflection=reflection,
             **cells,
         )
-
-    def _places(self, table: _Rows, rows: Sequence[int]) -> dict[int, int]:
-        """Where rows stand: their numbers rise with the order in which they were added."""
-        wanted = np.asarray(rows, dtype=np.int64)
-        found = np.searchsorted(table["row"], wanted)
-        here = (found < table.count) & (table["row"][np.minimum(found, table.count - 1)] == wanted) if table.count else wanted < 0
-        return {int(row): int(place) for row, place in zip(wanted[here], found[here], strict=True)}
 
     def shown(self) -> list[Hit]:
         """Everything that is kept of what was shown."""
@@ -317,19 +330,20 @@ class EpisodeMirror:
         self.dropped += 1
 
     def _read(self, segment: Segment, rows: _Rows) -> None:
-        ends = dict(rows.ends)
+        ends, anew = dict(rows.ends), not rows.count
         for batch in segment.recorded_after(rows.ends, COLUMNS):
             matrix = batch.column("vector").flatten().to_numpy(zero_copy_only=False).reshape(batch.num_rows, -1)
             plain = batch.drop_columns(["vector"]).to_pylist()
             for row, vector in zip(plain, matrix, strict=True):
-                self._take(rows, row, np.ascontiguousarray(vector, dtype=np.float32))
+                self._take(rows, row, np.ascontiguousarray(vector, dtype=np.float32), known=not anew)
                 partition = row["log_partition"]
                 ends[partition] = max(ends.get(partition, -1), row["log_offset"])
-        if not rows.ends:
+        if anew:
             release()  # a whole table came through the heap
         rows.ends = ends
 
-    def _take(self, rows: _Rows, row: dict[str, Any], vector: Vector) -> None:
+    def _take(self, rows: _Rows, row: dict[str, Any], vector: Vector, *, known: bool) -> None:
+        """``known``: the row may be one that is here already, as it was before."""
         cells = {
             "row": row["_rowid"],
             "offset": row["log_offset"],
@@ -340,8 +354,11 @@ class EpisodeMirror:
             **{name: row[name] for name in FLAGS},
             **{name: self._coded(name, row[name]) for name in CODED},
         }
-        if " " in row["places"] and len(known := np.flatnonzero(rows["id"] == cells["id"])):  # a later record about an old episode
-            rows.put(int(known[0]), cells)
+        here = (
+            np.flatnonzero(rows["id"] == cells["id"]) if known and " " in row["places"] else ()
+        )  # a later record about an old one
+        if len(here):
+            rows.put(int(here[0]), cells)
         else:
             rows.append(cells)
 

@@ -275,9 +275,14 @@ class EpisodeStore:
             names = self._names()
             try:
                 return question([self._segment(name) for name in names])
-            except (RuntimeError, OSError, ValueError, EpisodeStoreError):
-                if names == self._names():
-                    raise
+            except (RuntimeError, OSError, ValueError, EpisodeStoreError) as error:
+                if names != self._names():
+                    continue
+                if str(error).startswith("lance error"):
+                    raise EpisodeStoreError(
+                        f"the episodes at {self._folder} cannot be read: {str(error)[:200]}", hint=REBUILD
+                    ) from error
+                raise
         return question(self._segments())
 
     def _segments(self) -> list[Segment]:

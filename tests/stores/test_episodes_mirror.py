@@ -87,6 +87,31 @@ def test_the_filter_is_the_same_whoever_applies_it(
         assert few.items() <= everything.items()
 
 
+@pytest.mark.parametrize("compacted", [True, False])
+@pytest.mark.parametrize("late", [True, False], ids=["read at the end", "read all along"])
+def test_episodes_that_became_final_later_are_found_like_others(store: WritableEpisodeStore, compacted: bool, late: bool) -> None:
+    mirror = EpisodeMirror(DIMENSION)
+    (vector,) = EMBEDDER.embed(["router alpha"])
+    rng = Random(3)
+    told = {n: " ".join(rng.choices(WORDS, k=2)) for n in range(90)}
+    for first in range(0, 90, 30):
+        batch = range(first, first + 30)
+        store.record([(At(2 * n), episode(n, told[n], status="pending")) for n in batch])
+        store.record([(At(2 * n + 1), episode(n, told[n])) for n in rng.sample(batch, 12)])
+        if compacted:
+            store.compact()
+        if not late:
+            store.candidates("router", vector, mirror=mirror)
+    for wanted in (EpisodeFilter(), EpisodeFilter(pending=True)):
+        for text in ("router", "alpha beta", "gas"):
+            plain = {one.hit.id: one for one in store.candidates(text, vector, wanted, limit=1000)}
+            found = {one.hit.id: one for one in store.candidates(text, vector, wanted, limit=1000, mirror=mirror)}
+            assert {key: one.hit for key, one in found.items()} == {key: one.hit for key, one in plain.items()}
+            for key, one in found.items():
+                assert one.cosine == pytest.approx(plain[key].cosine, abs=1e-6)
+                assert one.lexical == pytest.approx(plain[key].lexical, abs=1e-4)
+
+
 def words(found: list[Candidate]) -> dict[str, float]:
     return {one.hit.id: round(one.lexical, 4) for one in found if one.lexical is not None}
 
