@@ -24,7 +24,9 @@ class Settings(BaseSettings):
     The TOML file is ``defi-brain.toml`` in the working folder, or the one ``DEFI_BRAIN_CONFIG`` names.
     """
 
-    model_config = SettingsConfigDict(env_prefix="DEFI_BRAIN_", extra="forbid", frozen=True, validate_default=False)
+    model_config = SettingsConfigDict(
+        env_prefix="DEFI_BRAIN_", extra="forbid", frozen=True, validate_default=False, allow_inf_nan=False
+    )
 
     data_dir: Path = Field(Path("data"), description="folder where everything is kept")
     broker: str = Field("", description="embedded://PATH or kafka://HOST:PORT; empty: embedded in the data folder")
@@ -35,21 +37,23 @@ class Settings(BaseSettings):
     model_batch: int = Field(8, ge=1, le=512, description="texts in one inference")
     embedding_cache: bool = Field(True, description="embed each distinct sentence once")
 
-    window_hours: float = Field(4.0, gt=0, description="event-time window of the distiller")
+    window_hours: float = Field(4.0, gt=0, le=87_600, description="event-time window of the distiller")
     window_min_episodes: int = Field(3, ge=1, description="fewest new episodes that make a window worth mining")
-    lateness_hours: float = Field(4.0, gt=0, description="how far behind its key's clock an event still teaches")
-    patience_days: float = Field(7.0, gt=0, description="how far behind, in event time, a partition holds up claims above the keys")
+    lateness_hours: float = Field(4.0, gt=0, le=87_600, description="how far behind its key's clock an event still teaches")
+    patience_days: float = Field(
+        7.0, gt=0, le=3650, description="how far behind, in event time, a partition holds up claims above the keys"
+    )
     evidence_limit: int = Field(2000, ge=100, description="episodes of evidence kept a key")
     fdr: float = Field(0.10, gt=0, lt=1, description="false discovery rate of new claims")
     drift_delta: float = Field(0.01, gt=0, lt=1, description="ADWIN's confidence parameter, split over a key's streams")
-    max_future_s: float = Field(300.0, ge=0, description="how far after its arrival an event may be dated")
+    max_future_s: float = Field(300.0, ge=0, le=315_360_000, description="how far after its arrival an event may be dated")
 
     batch_records: int = Field(256, ge=1, le=5000, description="records a stage takes at once")
     checkpoint_records: int = Field(2000, ge=1, description="records between two snapshots of a stateful stage")
 
     briefing: bool = Field(True, description="whether serve and mcp make a briefing on schedule; on demand there always is one")
-    briefing_first_s: float = Field(8.0, ge=0, description="seconds from the start to the first briefing")
-    briefing_every_s: float = Field(3600.0, ge=1, description="seconds from one briefing to the next")
+    briefing_first_s: float = Field(8.0, ge=0, le=31_536_000, description="seconds from the start to the first briefing")
+    briefing_every_s: float = Field(3600.0, ge=1, le=31_536_000, description="seconds from one briefing to the next")
 
     # Recall, where `recall-tune set` has changed nothing; and learned ranking.
     recall_min_score: float = Field(0.0, ge=-1, le=1, description="cosine under which nothing is recalled")
@@ -79,7 +83,7 @@ class Settings(BaseSettings):
     llm_tokens_per_hour: int = Field(100_000, ge=0, description="tokens that may be spent in any hour")
     llm_max_tokens: int = Field(700, ge=16, le=8192, description="longest answer, in tokens")
     llm_summary_chars: int = Field(8000, ge=500, le=50_000, description="longest summary in a question; small models hold less")
-    llm_every_s: float = Field(3600.0, ge=1, description="seconds between two rounds of proposals by up")
+    llm_every_s: float = Field(3600.0, ge=1, le=31_536_000, description="seconds between two rounds of proposals by up")
     llm_fdr: float = Field(0.02, gt=0, lt=1, description="false discovery rate of a model's claims, a key, beside fdr")
 
     log_level: Literal["debug", "info", "warning", "error"] = Field("warning", description="least serious log line that is written")
@@ -123,6 +127,8 @@ class Settings(BaseSettings):
     def _known_broker(cls, value: str) -> str:
         if value and not value.startswith(("embedded://", "kafka://")):
             raise ValueError("a broker is embedded://PATH or kafka://HOST:PORT")
+        if value.startswith("kafka://") and "@" in value:
+            raise ValueError("a broker's address holds no credentials: see kafka_username and kafka_password_file")
         return value
 
     @field_validator("llm_url")

@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from schemas.settings import Settings
 from streams.kafka.secret_files import read_secret
@@ -37,11 +38,24 @@ def servers_of(settings: Settings) -> list[str]:
     """The bootstrap addresses of ``kafka://HOST:PORT[,HOST:PORT…]``.
 
     Raises:
-        LogError: the broker setting is not a Kafka one.
+        LogError: the broker setting is not a Kafka one, or holds something that is no address.
     """
     if not settings.on_kafka:
         raise LogError(f"the broker is {settings.broker or 'the embedded log'}, not Kafka: set broker to kafka://HOST:PORT")
-    return [part.strip() for part in settings.broker.removeprefix("kafka://").rstrip("/").split(",") if part.strip()]
+    servers = [part.strip() for part in settings.broker.removeprefix("kafka://").rstrip("/").split(",") if part.strip()]
+    wrong = [server for server in servers if not _is_address(server)]
+    if wrong or not servers:
+        raise LogError(f"{wrong[0] if wrong else settings.broker} is no address of a broker", hint="kafka://HOST:PORT[,HOST:PORT]")
+    return servers
+
+
+def _is_address(server: str) -> bool:
+    """``HOST`` or ``HOST:PORT``, an IPv6 address in brackets."""
+    try:
+        found = urlsplit(f"//{server}")
+        return found.netloc == server and bool(found.hostname) and found.port != 0 and not any(map(str.isspace, server))
+    except ValueError:  # no port of that number, or half a bracket
+        return False
 
 
 def group_of(settings: Settings, role: str) -> str:

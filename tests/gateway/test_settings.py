@@ -43,6 +43,15 @@ def test_a_bad_setting_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.Mo
         load_settings()
 
 
+@pytest.mark.parametrize("name", ["broker", "llm_url"])
+def test_credentials_in_an_address_are_refused_and_not_repeated(name: str) -> None:
+    scheme = {"broker": "kafka", "llm_url": "https"}[name]
+    with pytest.raises(BrainError, match="holds no credentials") as caught:
+        load_settings(**{name: f"{scheme}://user:hunter2@host:9092"})
+    assert "hunter2" not in f"{caught.value} {caught.value.hint}"
+    assert "@" in str(load_settings(broker="embedded:///home/me@work/log.db").log_path)
+
+
 def test_a_missing_configuration_file_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEFI_BRAIN_CONFIG", "no-such-file.toml")
     with pytest.raises(BrainError, match=r"no-such-file\.toml"):
