@@ -354,11 +354,10 @@ class EpisodeMirror:
             **{name: row[name] for name in FLAGS},
             **{name: self._coded(name, row[name]) for name in CODED},
         }
-        here = (
-            np.flatnonzero(rows["id"] == cells["id"]) if known and " " in row["places"] else ()
-        )  # a later record about an old one
-        if len(here):
-            rows.put(int(here[0]), cells)
+        late = known and " " in row["places"]  # of more than one record
+        here = np.flatnonzero(rows["id"] == cells["id"]).tolist() if late else []
+        if here:
+            rows.put(here[0], cells)
         else:
             rows.append(cells)
 
