@@ -22,6 +22,7 @@ from streams.stages.episodes import EpisodeSink
 from streams.stages.writer import InsightWriter
 from workers.breakers.portfolio import Limits
 from workers.breakers.stage import BreakersStage
+from workers.distil.learning import Learning
 from workers.distil.stage import DistilStage
 from workers.levels.stage import LevelsStage
 from workers.ports import Embedder
@@ -213,23 +214,9 @@ def breakers_stage(settings: Settings) -> BreakersStage:
 
 def levels_stage(settings: Settings) -> LevelsStage:
     """What is above the record keys, as the settings want it: one instance for everything."""
-    return LevelsStage(
-        window_hours=settings.window_hours,
-        window_min_episodes=settings.window_min_episodes,
-        evidence_limit=settings.evidence_limit,
-        fdr=settings.fdr,
-        drift_delta=settings.drift_delta,
-        patience_days=settings.patience_days,
-    )
+    return LevelsStage(Learning.of(settings), patience_days=settings.patience_days)
 
 
 def distil_stage(settings: Settings) -> DistilStage:
     """The distiller as the settings want it, for one partition."""
-    return DistilStage(
-        window_hours=settings.window_hours,
-        window_min_episodes=settings.window_min_episodes,
-        lateness_hours=settings.lateness_hours,
-        evidence_limit=settings.evidence_limit,
-        fdr=settings.fdr,
-        drift_delta=settings.drift_delta,
-    )
+    return DistilStage(Learning.of(settings), lateness_hours=settings.lateness_hours)

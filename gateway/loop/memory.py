@@ -16,6 +16,7 @@ from schemas.insights import Insight, InsightStatus
 from schemas.settings import Settings
 from schemas.topics import EPISODES_RECORDED, OPERATIONS, WINDOWS_CLOSED
 from workers import ledger
+from workers.distil.learning import Learning
 from workers.distil.stage import DistilStage
 from workers.ledger import Single
 from workers.levels.stage import LevelsStage
@@ -35,27 +36,10 @@ class Memory:
         self.history: list[Single] = []
         """Every operation that applied, in order."""
         self.alarms = 0
-        self._distil = DistilStage(
-            window_hours=settings.window_hours,
-            window_min_episodes=settings.window_min_episodes,
-            lateness_hours=settings.lateness_hours,
-            evidence_limit=settings.evidence_limit,
-            fdr=settings.fdr,
-            drift_delta=settings.drift_delta,
-        )
+        learning = Learning.of(settings)
+        self._distil = DistilStage(learning, lateness_hours=settings.lateness_hours)
         self._signals = SignalsStage(0, settings)
-        self._levels = (
-            LevelsStage(
-                window_hours=settings.window_hours,
-                window_min_episodes=settings.window_min_episodes,
-                evidence_limit=settings.evidence_limit,
-                fdr=settings.fdr,
-                drift_delta=settings.drift_delta,
-                sources=1,
-            )
-            if levels
-            else None
-        )
+        self._levels = LevelsStage(learning, sources=1) if levels else None
         self._offset = 0
 
     @property

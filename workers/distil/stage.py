@@ -20,6 +20,7 @@ from schemas.topics import EPISODES_RECORDED, OPERATIONS, WINDOWS_CLOSED, Topic
 from workers.clock import PartitionClock, Verdict, milliseconds
 from workers.distil.handover import window_closed
 from workers.distil.keystate import KeyState
+from workers.distil.learning import AS_SHIPPED, Learning
 from workers.distil.observations import observation_of
 from workers.distil.said import Subject, emission
 from workers.metrics import watched_values
@@ -34,34 +35,18 @@ class DistilStage:
     """A stateful stage over the episodes of one partition.
 
     Args:
-        window_hours: length of the event-time windows.
-        window_min_episodes: fewest new episodes of a key before its beliefs and evidence are looked at.
+        learning: what it goes by.
         lateness_hours: how far behind its key's clock an episode still teaches.
-        evidence_limit: most episodes of evidence kept a key.
-        fdr: false discovery rate of new claims, a key.
-        drift_delta: confidence parameter of a key's drift detectors.
     """
 
     name = "distil"
     inputs: tuple[Topic, ...] = (EPISODES_RECORDED,)
     outputs: tuple[Topic, ...] = (OPERATIONS, WINDOWS_CLOSED)
 
-    def __init__(
-        self,
-        *,
-        window_hours: float = 4.0,
-        window_min_episodes: int = 3,
-        lateness_hours: float = 4.0,
-        evidence_limit: int = 2000,
-        fdr: float = 0.10,
-        drift_delta: float = 0.002,
-    ) -> None:
-        self._windows = Tumbling.of_hours(window_hours)
+    def __init__(self, learning: Learning = AS_SHIPPED, *, lateness_hours: float = 4.0) -> None:
+        self._learning = learning
+        self._windows = learning.windows
         self._lateness_ms = Tumbling.of_hours(lateness_hours).length_ms
-        self._least = window_min_episodes
-        self._limit = evidence_limit
-        self._fdr = fdr
-        self._delta = drift_delta
         self._partition = PartitionClock()
         self._keys: dict[str, KeyState] = {}
         self._sent = 0
@@ -100,8 +85,8 @@ class DistilStage:
                 episode.label,
                 episode.event.action,
                 lateness_ms=self._lateness_ms,
-                delta=self._delta,
-                limit=self._limit,
+                delta=self._learning.drift_delta,
+                limit=self._learning.evidence_limit,
             )
         ts_ms = milliseconds(episode.ts)
         through = self._through()  # as of the record before: its windows are all closed
@@ -126,7 +111,7 @@ class DistilStage:
 
     def _close(self, state: KeyState, start: int, source: int, through: int | None) -> list[Emission]:
         end_ms = self._windows.end_of(start)
-        closing, changes = state.close(start, least=self._least, q=self._fdr)
+        closing, changes = state.close(start, least=self._learning.window_min_episodes, q=self._learning.fdr)
         handed_on = window_closed(
             key=state.key,
             label=state.label,
@@ -156,7 +141,8 @@ class DistilStage:
             if plain["version"] != STATE_VERSION:
                 raise ValueError(f"version {plain['version']}, this reads {STATE_VERSION}")
             clock = PartitionClock.from_plain(plain["clock"])
-            keys = {key: KeyState.from_plain(key, one, self._limit) for key, one in plain["keys"].items()}
+            limit = self._learning.evidence_limit
+            keys = {key: KeyState.from_plain(key, one, limit) for key, one in plain["keys"].items()}
             sent = int(plain["sent"])
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"not a state of the distil stage: {error}") from None

@@ -21,13 +21,13 @@ from schemas.identity import content_id
 from schemas.signals import DriftSignal
 from schemas.topics import EPISODES_RECORDED, OPERATIONS, SIGNALS_RAISED, WINDOWS_CLOSED, Topic
 from schemas.windows import WindowClosed
+from workers.distil.learning import AS_SHIPPED, Learning
 from workers.distil.said import Subject, emission
 from workers.drift import Alarm
 from workers.levels.book import AUTHOR, Book
 from workers.levels.frontier import Frontier
 from workers.levels.group import Group, Name, everything, tool_of
 from workers.stage import Delivery, Emission, Outcome, caused
-from workers.windows import Tumbling
 
 STATE_VERSION = 1
 LEVELS = 3
@@ -41,11 +41,7 @@ class LevelsStage:
     """A stateful stage over the closed windows of all partitions.
 
     Args:
-        window_hours: length of the windows above the keys; the distiller's own.
-        window_min_episodes: fewest new observations before beliefs and evidence are looked at.
-        evidence_limit: most observations of evidence kept a group.
-        fdr: false discovery rate of new claims, a group.
-        drift_delta: confidence parameter of drift detectors, over the levels.
+        learning: what it goes by, the distiller's own.
         patience_days: how far behind the furthest partition, in event time, one is still waited for.
         sources: how many partitions there are.
     """
@@ -55,21 +51,11 @@ class LevelsStage:
     outputs: tuple[Topic, ...] = (OPERATIONS, SIGNALS_RAISED)
 
     def __init__(
-        self,
-        *,
-        window_hours: float = 4.0,
-        window_min_episodes: int = 3,
-        evidence_limit: int = 2000,
-        fdr: float = 0.10,
-        drift_delta: float = 0.01,
-        patience_days: float = PATIENCE_DAYS,
-        sources: int = EPISODES_RECORDED.partitions,
+        self, learning: Learning = AS_SHIPPED, *, patience_days: float = PATIENCE_DAYS, sources: int = EPISODES_RECORDED.partitions
     ) -> None:
-        self._windows = Tumbling.of_hours(window_hours)
-        self._least = window_min_episodes
-        self._limit = evidence_limit
-        self._fdr = fdr
-        self._delta = drift_delta / LEVELS
+        self._learning = learning
+        self._windows = learning.windows
+        self._delta = learning.drift_delta / LEVELS
         self._frontier = Frontier(sources, self._windows, round(patience_days * 86_400_000))
         self._next = [0] * sources
         self._open: dict[int, list[WindowClosed]] = {}
@@ -112,17 +98,17 @@ class LevelsStage:
         emissions: list[Emission] = []
         for key in sorted(shares, key=lambda key: (shares[key][0].level == "global", key)):
             emissions += self._learn(*shares[key], end_ms)
-        return emissions + self._book.close(records, end_ms, self._fdr)
+        return emissions + self._book.close(records, end_ms, self._learning.fdr)
 
     def _learn(self, name: Name, records: list[WindowClosed], end_ms: int) -> list[Emission]:
         group = self._groups.pop(name.key, None)
         if group is None:
             action = records[0].action if name.level == "tool" else Action.CALL
-            group = Group(name, action, delta=self._delta, limit=self._limit)
+            group = Group(name, action, delta=self._delta, limit=self._learning.evidence_limit)
             if len(self._groups) >= MAX_GROUPS:
                 del self._groups[next(iter(self._groups))]
         self._groups[name.key] = group
-        changes, alarms = group.close(records, least=self._least, q=self._fdr)
+        changes, alarms = group.close(records, least=self._learning.window_min_episodes, q=self._learning.fdr)
         subject = Subject(name.key, name.label, group.action, AUTHOR)
         simulated = any(record.simulated for record in records)
         return [
@@ -148,7 +134,8 @@ class LevelsStage:
             plain = orjson.loads(state)
             if plain["version"] != STATE_VERSION:
                 raise ValueError(f"version {plain['version']}, this reads {STATE_VERSION}")
-            groups = {str(key): Group.from_plain(str(key), one, self._limit) for key, one in plain["groups"]}
+            limit = self._learning.evidence_limit
+            groups = {str(key): Group.from_plain(str(key), one, limit) for key, one in plain["groups"]}
             book = Book.from_plain(plain["book"])
             opened = {int(start): [WindowClosed.from_plain(record) for record in records] for start, records in plain["open"]}
             following = [int(sequence) for sequence in plain["next"]]

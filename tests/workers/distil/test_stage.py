@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from schemas.codec import decode
 from schemas.topics import EPISODES_RECORDED, OPERATIONS
 from tests.support.toy_market import MINUTE_MS, Market, dearer_by_share, deliveries, episode, failing_router, gas_by_hour
+from workers.distil.learning import Learning
 from workers.distil.stage import DistilStage
 from workers.distil.words import supported
 from workers.ledger import Rejected, apply
@@ -142,7 +143,7 @@ def test_a_key_that_falls_silent_is_heard_to_the_end() -> None:
     quiet = list(Market(ALL_EFFECTS, seed=5).episodes(130))
     end_ms = round(quiet[-1].ts.timestamp() * 1000)
     busy = [episode("swap:1:BUSY", i, end_ms + i * MINUTE_MS, {"failed": 0.0}, {"hour": 1.0}) for i in range(600)]
-    stage = DistilStage(window_min_episodes=130)
+    stage = DistilStage(Learning(window_min_episodes=130))
     assert not said(deliveries(quiet), stage)
     heard = said(deliveries(busy), stage)
     assert {emission.message.key for emission in heard if emission.message.kind == "ADD"} == {quiet[0].key}
@@ -179,7 +180,7 @@ def test_a_foreign_state_is_refused_and_changes_nothing(foreign: bytes) -> None:
 
 
 def test_state_is_bounded() -> None:
-    stage = DistilStage(evidence_limit=100)
+    stage = DistilStage(Learning(evidence_limit=100))
     sizes = []
     batch = deliveries(Market(ALL_EFFECTS).episodes(900))
     for i in range(0, 900, 300):
