@@ -37,7 +37,7 @@ class Settings(BaseSettings):
     model_batch: int = Field(8, ge=1, le=512, description="texts in one inference")
     embedding_cache: bool = Field(True, description="embed each distinct sentence once")
 
-    window_hours: float = Field(4.0, gt=0, le=87_600, description="event-time window of the distiller")
+    window_hours: float = Field(4.0, ge=0.001, le=87_600, description="event-time window of the distiller")
     window_min_episodes: int = Field(3, ge=1, description="fewest new episodes that make a window worth mining")
     lateness_hours: float = Field(4.0, gt=0, le=87_600, description="how far behind its key's clock an event still teaches")
     patience_days: float = Field(

@@ -31,6 +31,7 @@ def test_an_argument_beats_the_environment_beats_the_file_beats_the_default(
     [
         ('broker = "redis://x"', "embedded://PATH or kafka://HOST:PORT"),
         ("batch_records = 0", "batch_records"),
+        ("window_hours = 1e-9", "window_hours"),
         ("no_such_setting = 1", "no_such_setting"),
         ("batch_records = ", "brain.toml"),
     ],
@@ -61,3 +62,45 @@ def test_a_missing_configuration_file_is_said(monkeypatch: pytest.MonkeyPatch) -
 def test_where_the_log_is(tmp_path: Path) -> None:
     assert load_settings(data_dir=str(tmp_path)).log_path == tmp_path / "log.db"
     assert load_settings(broker="embedded://elsewhere/log.db").log_path == Path("elsewhere/log.db")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said", "hint"),
+    [
+        ("DEFI_BRAIN_METRICS_PORT", "abc", "setting metrics_port: ", "DEFI_BRAIN_METRICS_PORT"),
+        ("DEFI_BRAIN_BROKER", "redis://x", "setting broker: a broker is", "DEFI_BRAIN_BROKER"),
+    ],
+)
+def test_a_refusal_says_where_the_value_comes_from(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, said: str, hint: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(BrainError, match=said) as caught:
+        load_settings()
+    assert caught.value.hint == f"it comes from {hint}"
+    with pytest.raises(BrainError) as argued:
+        load_settings(broker="redis://y")
+    assert argued.value.hint in {"it comes from --broker", f"it comes from {hint}"}
+
+
+def test_a_misspelt_name_in_the_file_gets_a_suggestion_and_bytes_that_are_no_text_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "brain.toml"
+    monkeypatch.setenv("DEFI_BRAIN_CONFIG", str(config))
+    config.write_text('data_dri = "x"')
+    with pytest.raises(BrainError, match="there is no setting data_dri") as caught:
+        load_settings()
+    assert caught.value.hint == "did you mean data_dir?"
+    config.write_bytes(b"\xff\xfe")
+    with pytest.raises(BrainError, match=r"brain\.toml"):
+        load_settings()
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "1e300"])
+@pytest.mark.parametrize(
+    "name", ["window_hours", "lateness_hours", "patience_days", "max_future_s", "briefing_every_s", "llm_every_s"]
+)
+def test_a_time_that_no_clock_holds_is_refused(name: str, value: str) -> None:
+    with pytest.raises(BrainError, match=name):
+        load_settings(**{name: value})
