@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from schemas.codec import FROM_OUTSIDE
 from schemas.export import file_name
-from schemas.topics import CHECKPOINTS, OPERATIONS, PORTFOLIO_VALUED, RECORDS_REJECTED, TOOLS_EXECUTED, TOPICS, Cleanup, Topic
+from schemas.topics import CHECKPOINTS, RECORDS_REJECTED, TOPICS, Cleanup, Topic
 
 FILE = Path(__file__).parent / "asyncapi.json"
 KEYS = {
@@ -46,7 +47,6 @@ DEAD_LETTER_HEADERS = {
     "dlq-error": "the class of the error",
     "dlq-attempt": "how often it was sent",
 }
-PUBLISHED_BY_OTHERS = (TOOLS_EXECUTED, OPERATIONS, PORTFOLIO_VALUED)
 
 
 def document() -> dict[str, Any]:
@@ -76,12 +76,12 @@ def rendered() -> str:
 
 
 def _verb(topic: Topic) -> str:
-    return f"{'publish' if topic in PUBLISHED_BY_OTHERS else 'follow'}-{topic.carries}"
+    return f"{'publish' if topic.carries in FROM_OUTSIDE else 'follow'}-{topic.carries}"
 
 
 def _operation(topic: Topic) -> dict[str, Any]:
     """What an outsider does with the topic; the brain's own side is the other one."""
-    action = "send" if topic in PUBLISHED_BY_OTHERS else "receive"
+    action = "send" if topic.carries in FROM_OUTSIDE else "receive"
     return {"action": action, "channel": {"$ref": f"#/channels/{topic.carries}"}}
 
 
