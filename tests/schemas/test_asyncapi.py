@@ -49,7 +49,7 @@ def test_every_topic_but_our_own_is_in_it() -> None:
 
 
 def test_outsiders_send_what_producers_may_write_and_receive_the_rest() -> None:
-    """The rights of a producer (docs/kafka.md) and what is read as from outside are the same, but for what the gateway alone sends."""
+    """A producer's rights (docs/kafka.md) and what is read as from outside are the same, but for what the gateway alone sends."""
     operations = asyncapi.document()["operations"]
     sent = {operation["channel"]["$ref"].rpartition("/")[2] for operation in operations.values() if operation["action"] == "send"}
     assert sent == FROM_OUTSIDE
