@@ -10,17 +10,14 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from gateway.errors import Unprocessable
 from gateway.keys import Caller, Tier
 from gateway.views import View
 from gateway.writing import Writing, made
-from schemas.codec import ContractError
 from schemas.identity import content_id
 from schemas.portfolio import BreakerState, PortfolioStanding, PortfolioValuation
 from schemas.topics import RECORDS_REJECTED
 from schemas.types import iso
 from stores.sqlite import Fate
-from streams.publisher import Publisher
 
 
 class BreakerView(View):
@@ -126,10 +123,7 @@ class Protecting(Writing):
         caller.need(Tier.ADMIN if valuation.get("restart") else Tier.FEEDBACK)
         told = made(PortfolioValuation, **{"source": caller.author, **{str(name): value for name, value in valuation.items()}})
         seen = self._log.end_offsets(RECORDS_REJECTED.name)[0]
-        try:
-            position = Publisher(self._log, source="gateway").publish(told)
-        except ContractError as error:
-            raise Unprocessable(error.detail, code=error.reason) from None
+        position = self._publish(told)
         standing_id = content_id("standing", told.key, told.valuation_id)
 
         def look() -> Fate | None:

@@ -22,6 +22,7 @@ from gateway.keys import Caller, Tier
 from gateway.llm.service import Bounds, Proposing
 from gateway.operating import Operating
 from gateway.protection import Protecting
+from gateway.reporting import Reporting
 from gateway.standing import Standing, standings
 from gateway.views import BriefingView, StatsView
 from gateway.writing import Log
@@ -64,7 +65,7 @@ class Recalled:
     result: RecallResult
 
 
-class BrainService(Browsing, Protecting, Proposing, Operating, Forgetting):
+class BrainService(Browsing, Protecting, Proposing, Operating, Reporting, Forgetting):
     """The memory, for callers. ``pipeline`` tells who applies what is written; ``clock`` gives event time for what has none;
     ``bounds`` are what a client's model is held to."""
 

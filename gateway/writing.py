@@ -7,9 +7,8 @@ applied, two different requests under one id may both reach the log; the first i
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Protocol, TypeVar
@@ -24,7 +23,6 @@ from gateway.views import WriteView
 from schemas.claims import Category
 from schemas.codec import ContractError, decode
 from schemas.dead_letters import DeadLetter
-from schemas.episodes import episode_id
 from schemas.events import ToolExecution
 from schemas.identity import content_id
 from schemas.operations import (
@@ -36,6 +34,7 @@ from schemas.operations import (
     Similar,
     SubmitDirective,
 )
+from schemas.portfolio import PortfolioValuation
 from schemas.topics import OPERATIONS, RECORDS_REJECTED
 from schemas.usage import MemoryUsed
 from stores.episodes import EpisodeStore
@@ -108,7 +107,7 @@ class Writing:
         """Set an insight's confidence, or move it by ``delta``."""
         self._existing(caller, Tier.FEEDBACK, insight_id)
         said = self._said(caller, request_id, insight_id, reason)
-        return self._send(_made(AdjustInsight, **said, confidence=confidence, delta=delta), caller, request_id, wait_s)
+        return self._send(made(AdjustInsight, **said, confidence=confidence, delta=delta), caller, request_id, wait_s)
 
     def forget(self, caller: Caller, request_id: str, insight_id: str, reason: str, wait_s: float = 0.0) -> WriteView:
         """Delete an insight from the stores for good. Needs an admin key."""
@@ -130,7 +129,7 @@ class Writing:
         """Submit an operator's directive."""
         caller.need(Tier.FEEDBACK)
         said = self._said(caller, request_id, self._own_id("directive", caller, request_id), reason)
-        directive = _made(SubmitDirective, **said, text=text, feedback_type=feedback_type, priority=priority, expires_at=expires_at)
+        directive = made(SubmitDirective, **said, text=text, feedback_type=feedback_type, priority=priority, expires_at=expires_at)
         return self._send(directive, caller, request_id, wait_s)
 
     def remember(
@@ -156,11 +155,11 @@ class Writing:
             )
         said = self._said(caller, request_id, self._own_id("note", caller, request_id), reason)
         fields = {"text": text, "category": category, "key": key, "importance": importance, "corrects": corrects}
-        checked = _made(RememberNote, **said, **fields)
+        checked = made(RememberNote, **said, **fields)
         similar = self._near(checked)
         ids = [one.insight_id for one in similar]
         recalled = sorted(self._handed.to(caller.author, ids) | self._insights.handed_to(caller.author, ids))
-        note = _made(RememberNote, **said, **fields, similar=similar, recalled=tuple(recalled))
+        note = made(RememberNote, **said, **fields, similar=similar, recalled=tuple(recalled))
         return self._send(note, caller, request_id, wait_s)
 
     def _near(self, note: RememberNote) -> tuple[Similar, ...]:
@@ -179,93 +178,6 @@ class Writing:
         if place is None:
             raise NotFound(f"nothing of yours under request id {request_id!r} has been applied", hint="it may still be pending")
         return self._told(request_id, op_id, Fate("applied", place=place), duplicate=True)
-
-    # --- uses and executions
-
-    def mark_used(
-        self,
-        caller: Caller,
-        request_id: str,
-        used: Sequence[str],
-        *,
-        recall_id: str | None = None,
-        recalled: Sequence[str] = (),
-        event_id: str | None = None,
-        ended: str = "unknown",
-        wait_s: float = 0.0,
-    ) -> WriteView:
-        """Report which memories went into a decision. ``recall_id`` names the answer that they came with.
-
-        Raises:
-            NotFound: there was no such answer to this caller.
-        """
-        caller.need(Tier.FEEDBACK)
-        handed = tuple(recalled)
-        if recall_id is not None:
-            answered = self._handed.of_answer(recall_id, caller.author)
-            if answered is None:
-                raise NotFound(f"no answer {recall_id!r} was given to you", hint="leave recall_id out and list the recalled ids")
-            handed = (*answered, *handed)
-        scores = self._handed.scores_of(recall_id, caller.author) if recall_id is not None else ()
-        shown = tuple(dict.fromkeys(handed))
-        use_id = content_id("use", caller.author, request_id)
-        use = _made(
-            MemoryUsed,
-            use_id=use_id,
-            agent_id=caller.author,
-            ts=self._clock(),
-            recalled=shown,
-            scores=scores if len(scores) == len(shown) else (),
-            used=tuple(dict.fromkeys(used)),
-            event_id=event_id,
-            ended=ended,
-        )
-        position = self._publish(use, caller)
-        place = (position.topic, position.partition, position.offset)
-        fate = self._settled(lambda: self._insights.fate_of_use(use_id, place), wait_s)
-        return _view(request_id, use_id, fate, duplicate=fate.place not in (None, place))
-
-    def record_execution(self, caller: Caller, request_id: str, execution: dict[str, Any], wait_s: float = 0.0) -> WriteView:
-        """Publish what a tool did; the pipeline makes an episode of it. ``insight_id`` of the answer is the episode's id.
-
-        Raises:
-            Unprocessable: it is no valid tool execution; the reason is the contract's.
-            NotAllowed: it is another agent's, and the key is not an admin key.
-        """
-        caller.need(Tier.FEEDBACK)
-        fields = {"agent_id": caller.author, **execution}
-        if fields["agent_id"] != caller.author:
-            caller.need(Tier.ADMIN)
-        if not fields.get("event_id") and not fields.get("tx_hash"):
-            fields["event_id"] = content_id("execution", caller.author, request_id)
-        if has_marks(json.dumps(execution, default=str)):
-            raise Unprocessable("it holds text that the memory handed out", hint="record what happened only", code="recalled_text")
-        event = _made(ToolExecution, **{str(name): value for name, value in fields.items()})
-        seen = self._log.end_offsets(RECORDS_REJECTED.name)[0]
-        position = self._publish(event, caller)
-        episode = episode_id(event)
-
-        def look() -> Fate | None:
-            if self._episodes is not None and self._episodes.get(episode) is not None:
-                return Fate("applied")
-            return self._rejected(position, seen)
-
-        fate = self._wait(look, wait_s) or Fate("pending")
-        return _view(request_id, event.event_id, fate, insight_id=episode)
-
-    def _rejected(self, position: Position, first: int) -> Fate | None:
-        """The dead letter of a record, among those from an offset on."""
-        offset = first
-        while records := self._log.read(RECORDS_REJECTED.name, 0, offset, 200):
-            offset = records[-1].offset + 1
-            for record in records:
-                try:
-                    letter: DeadLetter = decode(RECORDS_REJECTED.carries, record.value)
-                except ContractError:
-                    continue
-                if (letter.topic, letter.partition, letter.offset) == (position.topic, position.partition, position.offset):
-                    return Fate("refused", letter.reason, letter.detail)
-        return None
 
     # --- sending and waiting
 
@@ -299,7 +211,7 @@ class Writing:
         if before is not None:
             self._same(operation, before, request_id)
             return self._told(request_id, operation.op_id, Fate("applied", place=before), duplicate=True)
-        position = self._publish(operation, caller)
+        position = self._publish(operation)
         place = (position.topic, position.partition, position.offset)
         fate = self._settled(lambda: self._insights.fate(operation.op_id, place), wait_s)
         if fate.state == "applied" and fate.place is not None and fate.place != place:
@@ -320,19 +232,35 @@ class Writing:
                 f"request id {request_id!r} was used for another write of yours", hint="use a new id for a new intention"
             )
 
-    def _publish(self, message: Operation | MemoryUsed | ToolExecution, caller: Caller) -> Position:
+    def _publish(self, message: Operation | MemoryUsed | ToolExecution | PortfolioValuation) -> Position:
         try:
             return Publisher(self._log, source="gateway").publish(message)
         except ContractError as error:
             raise Unprocessable(error.detail, code=error.reason) from None
-        except ValueError:
+        except UnicodeError:
             raise Unprocessable("it holds text that is no valid Unicode", code="not_utf8") from None
+        except ValueError:  # what cannot be written down at all: pydantic stops at some 250 levels
+            raise Unprocessable("it is nested deeper than can be written", code="too_deep") from None
+
+    def _rejected(self, position: Position, first: int) -> Fate | None:
+        """The dead letter of a record, among those from an offset on."""
+        offset = first
+        while records := self._log.read(RECORDS_REJECTED.name, 0, offset, 200):
+            offset = records[-1].offset + 1
+            for record in records:
+                try:
+                    letter: DeadLetter = decode(RECORDS_REJECTED.carries, record.value)
+                except ContractError:
+                    continue
+                if (letter.topic, letter.partition, letter.offset) == (position.topic, position.partition, position.offset):
+                    return Fate("refused", letter.reason, letter.detail)
+        return None
 
     def _told(
         self, request_id: str, op_id: str, fate: Fate, *, duplicate: bool = False, insight_id: str | None = None
     ) -> WriteView:
         if fate.state != "applied":
-            return _view(request_id, op_id, fate, insight_id=insight_id)
+            return view_of(request_id, op_id, fate, insight_id=insight_id)
         changed = self._insights.changed_by(op_id)
         verdict = self._insights.note_verdict(op_id)
         held = verdict.insight_id if verdict else changed[0].insight_id if changed else insight_id
@@ -367,7 +295,7 @@ class Writing:
             self._log.wait(seen, min(left, _LOOK_AGAIN_S))
 
 
-def _made(contract: type[T], /, **fields: Any) -> T:
+def made(contract: type[T], /, **fields: Any) -> T:
     """A contract from outside values.
 
     Raises:
@@ -381,16 +309,13 @@ def _made(contract: type[T], /, **fields: Any) -> T:
         raise Unprocessable(f"{where + ': ' if where else ''}{first['msg']}"[:500], code=first["type"]) from None
 
 
-made = _made
-"""The same, for other modules that take contracts from outside."""
-
-
 def _essence(operation: Operation) -> dict[str, Any]:
     """What makes two requests the same one: not when they came, nor what was measured then."""
     return operation.model_dump(mode="json", exclude={"ts", "similar", "recalled", "schema_version"})
 
 
-def _view(request_id: str, op_id: str, fate: Fate, *, insight_id: str | None = None, duplicate: bool = False) -> WriteView:
+def view_of(request_id: str, op_id: str, fate: Fate, *, insight_id: str | None = None, duplicate: bool = False) -> WriteView:
+    """A write for its caller."""
     return WriteView(
         request_id=request_id,
         operation_id=op_id,

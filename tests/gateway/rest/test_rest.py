@@ -280,6 +280,14 @@ def test_what_is_sent_is_checked(client: TestClient, keys: Headers, body: bytes,
         assert answer.json()["status"] == answer.status_code
 
 
+@pytest.mark.parametrize("depth", [60, 100, 300, 800])
+def test_what_is_nested_too_deep_is_called_so(client: TestClient, keys: Headers, depth: int) -> None:
+    execution = swap(event_id="", agent_id="feedback-key", later=json.loads("[" * depth + "]" * depth))
+    answer = post(client, "/executions", keys["feedback"], wait=False, request_id=f"deep-{depth}", execution=execution)
+    assert answer.status_code == (202 if depth < 64 else 422)
+    assert depth < 64 or answer.json()["code"] == "too_deep"
+
+
 def test_what_is_not_there(client: TestClient, keys: Headers) -> None:
     for path in ("/v1/insights/nobody", "/v1/insights/nobody/history", "/v1/episodes/nobody", "/v1/nothing", "/"):
         answer = client.get(path, headers=keys["read"])

@@ -18,7 +18,7 @@ from gateway.quoting import quoted, reads_like_an_instruction
 from schemas.claims import Category
 from schemas.insights import Insight
 from schemas.signals import DriftSignal
-from schemas.topics import OPERATIONS
+from schemas.topics import OPERATIONS, TOOLS_EXECUTED
 from stores.episodes import EpisodeStore, WritableEpisodeStore
 from stores.recall.filters import RecallFilters
 from stores.recall.memories import Kind
@@ -180,6 +180,9 @@ def test_uses(brain: Brain) -> None:
     assert {name: (one.recalled, one.used) for name, one in counts.items()} == {"i": (1, 1), "j": (1, 0)}
     with pytest.raises(NotFound, match="no answer"):
         service.mark_used(OTHER, "u2", ["i"], recall_id=answer.recall_id)
+    with pytest.raises(Conflict, match="another report"):
+        service.mark_used(AGENT, "u1", ["j"], recall_id=answer.recall_id, ended="success", wait_s=WAIT)
+    assert brain.insights.use_counts(["j"])["j"].used == 0
 
 
 def test_directives_come_by_priority_and_go_when_they_expire(brain: Brain) -> None:
@@ -215,13 +218,36 @@ def test_an_execution_becomes_an_episode(brain: Brain) -> None:
     assert done.state == "applied"
     episode = service.episode(READER, str(done.insight_id))
     assert (episode.event.agent_id, service.memory(READER, episode.id)) == ("agent", episode)
+    published = brain.log.end_offsets(TOOLS_EXECUTED.name)
     again = service.record_execution(AGENT, "x1", execution, WAIT)
-    assert (again.insight_id, service.stats(READER).episodes) == (done.insight_id, 1)
+    assert (again.insight_id, again.duplicate, service.stats(READER).episodes) == (done.insight_id, True, 1)
+    with pytest.raises(Conflict, match="another report"):
+        service.record_execution(AGENT, "x1", execution | {"gas_used": 21_000}, WAIT)
+    assert brain.log.end_offsets(TOOLS_EXECUTED.name) == published
     with pytest.raises(Unprocessable) as caught:
         service.record_execution(AGENT, "x2", swap(agent_id="agent", token_out=swap()["token_in"]))
     assert caught.value.code == "same_token"
     future = service.record_execution(AGENT, "x3", swap(agent_id="agent", event_id="f", ts_executed="2125-01-01T00:00:00Z"), WAIT)
     assert (future.state, future.reason) == ("refused", "future_dated")
+
+
+def test_an_execution_with_an_identity_is_one_whoever_reports_it(brain: Brain) -> None:
+    """Seen again it is a duplicate, and nothing is sent; its later status is waited for until the episode has it."""
+    service = brain.service
+    seen = swap(event_id="seen-by-two", agent_id="agent", status="pending")
+    first = service.record_execution(AGENT, "s1", seen, WAIT)
+    assert (first.state, first.duplicate) == ("applied", False)
+    final = service.record_execution(AGENT, "s2", seen | {"status": "success"}, WAIT)
+    assert (final.state, final.duplicate, final.insight_id) == ("applied", False, first.insight_id)
+    assert service.episode(READER, str(final.insight_id)).event.status == "success"
+    published = brain.log.end_offsets(TOOLS_EXECUTED.name)
+    for number, late in enumerate((seen, seen | {"status": "success", "gas_used": 1})):
+        assert service.record_execution(AGENT, f"s3-{number}", late, WAIT).duplicate
+    assert service.record_execution(OTHER, "s4", seen | {"agent_id": "other"}, WAIT).duplicate
+    assert brain.log.end_offsets(TOOLS_EXECUTED.name) == published
+    service.forget_episode(ADMIN, "s5", str(first.insight_id), "wrong", WAIT)
+    with pytest.raises(Gone):
+        service.record_execution(AGENT, "s6", seen, WAIT)
 
 
 HOSTILE = (
@@ -275,6 +301,10 @@ def test_signals_and_statistics(brain: Brain) -> None:
 def test_request_ids_that_are_none(brain: Brain, request_id: str) -> None:
     with pytest.raises(RequestProblem, match="request id"):
         brain.service.remember(AGENT, request_id, "x")
+    with pytest.raises(RequestProblem, match="request id"):
+        brain.service.mark_used(AGENT, request_id, ["x"])
+    with pytest.raises(RequestProblem, match="request id"):
+        brain.service.record_execution(AGENT, request_id, swap(agent_id="agent"))
 
 
 def test_all_of_it_is_folded_from_the_log_to_the_same_fingerprint(tmp_path: Path) -> None:
