@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -60,7 +61,13 @@ def create_pages(
     return Starlette(
         routes=pages.routes(),
         middleware=[Middleware(BodyLimit, limit=LIMIT_BYTES)],
-        exception_handlers={404: pages.not_found, BrainError: pages.refused, ValueError: pages.refused, Exception: pages.fault},
+        exception_handlers={
+            404: pages.not_found,
+            HTTPException: pages.not_so,
+            BrainError: pages.refused,
+            ValueError: pages.refused,
+            Exception: pages.fault,
+        },
     )
 
 
@@ -230,6 +237,13 @@ class _Pages:
         """No such address."""
         return self._error(request, 404, "There is no such page.", None)
 
+    def not_so(self, request: Request, error: Exception) -> Response:
+        """Another method than the address has, or a form that cannot be read."""
+        assert isinstance(error, HTTPException)
+        response = self._error(request, error.status_code, f"{error.detail.rstrip('.')}.", None)
+        response.headers.update(error.headers or {})
+        return response
+
     def refused(self, request: Request, error: Exception) -> Response:
         """One of our errors: what is wrong, and what to do."""
         status = _status_of(error)
@@ -248,11 +262,11 @@ class _Pages:
         session = self._sessions.of(request.cookies.get(COOKIE))
         data = {"status": status, "detail": detail, "hint": hint}
         if _wants_json(request):
-            return problem(status, "no_such_path" if status == 404 else "fault", detail)
+            return problem(status, _CODES.get(status, "bad_request"), detail)
         return self._renderer.page(request, "error.html", data, session, status)
 
 
-_CODES = {401: "no_key", 429: "too_many_requests"}
+_CODES = {401: "no_key", 404: "no_such_path", 405: "method_not_allowed", 429: "too_many_requests", 500: "fault"}
 
 
 def _status_of(error: Exception) -> int:

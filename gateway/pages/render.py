@@ -59,8 +59,9 @@ class Renderer:
         query = dict(request.query_params)
 
         def with_query(**changes: str | None) -> str:
-            """This page's address with some of its questions changed; a place in the list does not outlive a change."""
-            kept = {name: value for name, value in {**query, "cursor": None, **changes}.items() if value}
+            """This page's address with some of its questions changed; a place in the list does not outlive a change, nor what was
+            said of the last form."""
+            kept = {name: value for name, value in {**query, "cursor": None, "said": None, **changes}.items() if value}
             return f"{request.url.path}?{urlencode(kept)}" if kept else request.url.path
 
         text = self._environment.get_template(template).render(

@@ -286,6 +286,31 @@ def test_what_is_not_there_is_not_found(signed_in: SignIn, path: str) -> None:
     assert signed_in(Tier.READ).get(path).status_code == 404
 
 
+@pytest.mark.parametrize(("method", "path"), [("GET", "/sign-out"), ("DELETE", "/insights"), ("POST", "/insights.json")])
+def test_a_method_that_an_address_has_not_gets_a_page_or_a_problem(signed_in: SignIn, method: str, path: str) -> None:
+    answer = signed_in(Tier.READ).request(method, path)
+    assert answer.status_code == 405
+    assert "allow" in answer.headers
+    if path.endswith(".json"):
+        assert (answer.headers["content-type"], answer.json()["code"]) == ("application/problem+json", "method_not_allowed")
+    else:
+        assert 'role="alert"' in answer.text
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+def test_a_form_that_cannot_be_read_is_refused(signed_in: SignIn) -> None:
+    answer = signed_in(Tier.FEEDBACK).post("/notes", content=b"x", headers={"content-type": "multipart/form-data"})
+    assert answer.status_code == 400
+    assert 'role="alert"' in answer.text
+
+
+def test_what_was_said_of_a_form_is_said_once(signed_in: SignIn) -> None:
+    page = signed_in(Tier.READ).get("/directives?said=Applied.").text
+    assert "Applied." in page
+    (link,) = re.findall(r'href="([^"]*ended=yes[^"]*)"', page)
+    assert "said" not in link
+
+
 # --- sessions
 
 
