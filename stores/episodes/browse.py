@@ -9,15 +9,14 @@ import heapq
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from stores.episodes.filters import EpisodeFilter, expression
+from stores.episodes.filters import EpisodeFilter, expression, just_after
 from stores.episodes.rows import SHOWN
 from stores.episodes.segment import Segment
 
 FACETS = ("tool", "chain", "pair", "action", "status")
-_NEXT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +35,8 @@ def latest(segments: Sequence[Segment], wanted: EpisodeFilter, limit: int, after
     """
     if after is not None:
         # Those of the very same time that have been shown are dropped below; an id orders them.
-        until = after.ts + _NEXT
-        wanted = replace(wanted, until=until if wanted.until is None else min(wanted.until, until))
+        ends = [end for end in (wanted.until, just_after(after.ts)) if end is not None]
+        wanted = replace(wanted, until=min(ends, default=None))
     where = expression(wanted)
     rows = (row for segment in segments for row in _later(segment, where, limit, after))
     return heapq.nsmallest(limit, rows, key=lambda row: (-row["ts"].timestamp(), row["id"]))

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import reduce
 from typing import Any
 
 from schemas.events import Action, Status
 
 _AFTER_HEX = "g"
+_MOMENT = timedelta(microseconds=1)
 _PREFIX = re.compile(r"[0-9a-f-]{1,36}\Z")
 
 
@@ -94,6 +95,11 @@ def _any(terms: list[Any]) -> Any:
         return terms[0]
     half = len(terms) // 2
     return _any(terms[:half]) | _any(terms[half:])
+
+
+def just_after(moment: datetime) -> datetime | None:
+    """The next moment, so that an exclusive end takes this one in; None at the end of the calendar, which nothing is after."""
+    return moment + _MOMENT if moment <= datetime.max.replace(tzinfo=moment.tzinfo) - _MOMENT else None
 
 
 def with_ids(ids: list[str]) -> Any:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
 
 import numpy as np
 
 from stores.episodes import EpisodeFilter, EpisodeStore
 from stores.episodes import Hit as EpisodeHit
-from stores.episodes.filters import Span
+from stores.episodes.filters import Span, just_after
 from stores.episodes.mirror import SHOWN_ROWS, EpisodeMirror
 from stores.recall.filters import RecallFilters
 from stores.recall.history import beliefs_at
@@ -25,8 +24,6 @@ from stores.recall.sources import Candidate, Embedder, Found, Question, memory_s
 from stores.recall.text import query_terms
 from stores.recall.triples import outcome_facts, place_facts, stated
 from stores.sqlite import InsightFilter, InsightStore, Link
-
-_MOMENT = timedelta(microseconds=1)
 
 
 class EpisodeSource:
@@ -154,7 +151,7 @@ def of_hit(hit: EpisodeHit) -> Memory:
 
 def _episode_filter(question: Question) -> EpisodeFilter:
     filters = question.filters
-    ends = [end for end in (filters.until, question.as_of and question.as_of + _MOMENT) if end is not None]
+    ends = [end for end in (filters.until, question.as_of and just_after(question.as_of)) if end is not None]
     return EpisodeFilter(
         tool=filters.tool,
         chain=filters.chain,

@@ -31,6 +31,9 @@ Params = Sequence[Any] | Mapping[str, Any]
 Backend = Literal["sqlite3", "apsw", "numpy"]
 BACKENDS: tuple[Backend, ...] = ("sqlite3", "apsw", "numpy")
 
+REBUILD = "move it and its -wal file away: the pipeline (defi-brain up) makes it again from the log"
+"""What to do about a store that is damaged."""
+
 BUSY_MS = 10_000
 """How long a statement waits for another process's transaction; ours take milliseconds."""
 
@@ -284,7 +287,9 @@ def _explained(error: Exception, path: Path) -> StoreError:
     if "locked" in lowered or "busy" in lowered:
         return StoreError(f"{path} is busy: {text}", hint="another process holds it in a long transaction; try again")
     if "not a database" in lowered or "malformed" in lowered:
-        return StoreError(f"{path} is damaged or not a database: {text}", hint="move it away and run `defi-brain rebuild`")
+        return StoreError(f"{path} is damaged or not a database: {text}", hint=REBUILD)
     if "unable to open" in lowered:
         return StoreError(f"{path} cannot be opened: {text}", hint="check the path and its permissions")
+    if "readonly" in lowered:
+        return StoreError(f"{path} cannot be written: {text}", hint="correct the owner or mode of the file and its folder")
     return StoreError(f"{path}: {text}")

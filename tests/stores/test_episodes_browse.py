@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -39,6 +39,10 @@ def test_pages_give_every_episode_once_in_order(store: WritableEpisodeStore, siz
         ((hit.ts, hit.id) for hit in seen), key=lambda one: (-one[0].timestamp(), one[1])
     )
     assert len({hit.id for hit in seen}) == len(seen) == store.count()
+
+
+def test_a_page_after_the_end_of_the_calendar_is_the_first(store: WritableEpisodeStore) -> None:
+    assert store.latest(limit=5, after=Place(datetime.max.replace(tzinfo=UTC), "f" * 36)) == store.latest(limit=5)
 
 
 def test_a_filter_holds_on_every_page(store: WritableEpisodeStore) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 
@@ -61,6 +61,22 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stores]:
 
 def found(recall: Recall, query: str, filters: RecallFilters) -> set[str]:
     return {hit.id for hit in recall.recall(query, filters, 20, now=NOW).hits}
+
+
+LATEST = datetime.max
+ENDS = [datetime.min.replace(tzinfo=UTC), *(LATEST.replace(tzinfo=zone) for zone in (UTC, timezone(timedelta(hours=-9))))]
+
+
+@pytest.mark.parametrize("mirrored", [True, False])
+@pytest.mark.parametrize("now", ENDS)
+@pytest.mark.parametrize("as_of", [None, *ENDS])
+def test_the_ends_of_the_calendar_are_moments_like_any_other(
+    stores: Stores, now: datetime, as_of: datetime | None, mirrored: bool
+) -> None:
+    recall = Recall(EpisodeSource(stores.episodes, mirrored=mirrored), LiveInsights(stores.insights, EMBEDDER), EMBEDDER, OPEN)
+    for filters in (RecallFilters(), RecallFilters(since=ENDS[0], until=ENDS[1])):
+        kinds = {hit.kind for hit in recall.recall("router gamma", filters, 20, now=now, as_of=as_of).hits}
+        assert (Kind.EPISODE in kinds) == (as_of != ENDS[0])
 
 
 def test_both_kinds_are_found(stores: Stores) -> None:
