@@ -63,8 +63,8 @@ def found(recall: Recall, query: str, filters: RecallFilters) -> set[str]:
     return {hit.id for hit in recall.recall(query, filters, 20, now=NOW).hits}
 
 
-LATEST = datetime.max
-ENDS = [datetime.min.replace(tzinfo=UTC), *(LATEST.replace(tzinfo=zone) for zone in (UTC, timezone(timedelta(hours=-9))))]
+WEST = timezone(timedelta(hours=-9))
+ENDS = [datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC), datetime.max.replace(tzinfo=WEST)]
 
 
 @pytest.mark.parametrize("mirrored", [True, False])
