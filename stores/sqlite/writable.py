@@ -108,7 +108,6 @@ class Transaction:
         self._connection.execute(_PUT_DOCUMENT, (n, f"{words}\n{subject}", insight.to_wire().decode()))
         self._connection.execute("DELETE FROM insights_text WHERE rowid = ?", (n,))
         self._connection.execute("DELETE FROM notes WHERE n = ?", (n,))
-        put_merged(self._connection, insight.id, _merged_into(insight))
         if insight.status is not InsightStatus.ACTIVE:
             self._vectors.drop(n)
             return
@@ -119,6 +118,17 @@ class Transaction:
             self._vectors.put(n, vector)
         elif not self._vectors.has(n):
             raise StoreError(f"insight {insight.id} is active and has no vector")
+
+    def merge(self, changes: Sequence[tuple[Insight | None, Insight]]) -> None:
+        """Keep what was merged into what, by the states before and after each change, in order.
+
+        Change by change and not by the last states: what an insight went into may have gone on into another, or have been
+        forgotten, within the same transaction.
+        """
+        for before, after in changes:
+            into = _merged_into(after)
+            if into != _merged_into(before):
+                put_merged(self._connection, after.id, into)
 
     def scrub(self, insight_ids: Sequence[str]) -> None:
         """Take the words out of the history of what was forgotten, and out of what the text index keeps of deleted rows."""
@@ -358,8 +368,9 @@ def _settle_embedder(connection: Connection, info: EmbedderInfo | None) -> None:
         connection.executemany("INSERT INTO meta (name, value) VALUES (?, ?)", rows)
 
 
-def _merged_into(insight: Insight) -> str | None:
-    return insight.archived.by if insight.archived and insight.archived.cause == "merged" else None
+def _merged_into(insight: Insight | None) -> str | None:
+    archived = insight.archived if insight is not None else None
+    return archived.by if archived is not None and archived.cause == "merged" else None
 
 
 def _list(values: Iterable[str]) -> str:

@@ -128,6 +128,7 @@ class InsightWriter:
             self._step("claimed")
             for insight in plan.insights.values():
                 transaction.put(insight, vectors.get(insight.id))
+            transaction.merge([(change.before, change.after) for change in plan.changes])
             transaction.record([_history(change) for change in plan.changes])
             transaction.add_verdicts(plan.verdicts)
             transaction.put_beside(plan.beside)

@@ -116,6 +116,26 @@ def test_a_merge_sums_the_counters_and_keeps_the_greater_importance(writer: Insi
     assert store.tallies(["c"]) == {"c": Tally(2, 1)}, "what was merged before goes along"
 
 
+MERGES = [add("a"), add("b"), add("c"), *(op("ARCHIVE", one, f"m{one}", cause="merged", by=into) for one, into in ("ab", "bc"))]
+
+
+THEN = [[], [op("FORGET", "b", "f")], [op("ADJUST", "a", "j", confidence="0.3")], [op("FORGET", "c", "f")]]
+
+
+@pytest.mark.parametrize("then", THEN)
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 100])
+def test_what_was_merged_goes_along_however_the_batches_are_cut(
+    writer: InsightWriter, store: WritableInsightStore, size: int, then: list[Any]
+) -> None:
+    """``a`` went into ``b`` and that into ``c``. What becomes of either afterwards takes no use away from what holds both now."""
+    told = operations(*MERGES, *then)
+    for first in range(0, len(told), size):
+        writer.handle(told[first : first + size])
+    writer.handle(uses(used("1", "a"), used("2", "b"), used("3", "c")))
+    forgotten = then[0].insight_id if then and then[0].kind == "FORGET" else ""
+    assert store.tallies(["c"])["c"].helpful == {"": 3, "b": 2, "c": 1}[forgotten]
+
+
 def test_a_merge_into_nothing_or_into_what_is_out_is_refused(writer: InsightWriter, store: WritableInsightStore) -> None:
     batch = [add("a"), op("ARCHIVE", "a", "m", cause="merged", by="nobody"), add("b"), op("ARCHIVE", "b", "x")]
     outcome = writer.handle(operations(*batch, op("ARCHIVE", "a", "n", cause="merged", by="b")))
