@@ -63,6 +63,16 @@ def layout(settings: Settings) -> Layout:
     return Layout(settings.data_dir)
 
 
+def ensure_begun(settings: Settings) -> None:
+    """Is there a brain already?
+
+    Raises:
+        BrainError: there is no embedded log in the settings' place. A cluster is asked when it is opened.
+    """
+    if not settings.on_kafka and not settings.log_path.is_file():
+        raise BrainError(f"there is no log at {settings.log_path}", hint=NO_BRAIN)
+
+
 @contextmanager
 def open_log(settings: Settings, *, create: bool = False) -> Iterator[EmbeddedLog]:
     """The embedded log of the settings.
@@ -72,8 +82,8 @@ def open_log(settings: Settings, *, create: bool = False) -> Iterator[EmbeddedLo
     """
     if settings.on_kafka:
         raise BrainError(f"{settings.broker} is a Kafka cluster; this command reads the embedded log")
-    if not create and not settings.log_path.is_file():
-        raise BrainError(f"there is no log at {settings.log_path}", hint=NO_BRAIN)
+    if not create:
+        ensure_begun(settings)
     settings.log_path.parent.mkdir(parents=True, exist_ok=True)
     with EmbeddedLog(settings.log_path) as log:
         yield log

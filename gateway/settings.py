@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from schemas.errors import BrainError
 from schemas.settings import Settings
 
 PREFIX = "DEFI_BRAIN_"
+BESIDES = ("CONFIG", "SECRETS", "TEST_BROKER", "TEST_CHROMIUM")
+"""What else has that prefix in the environment: the TOML file, the compose file's folder of secrets, what the tests look for."""
 
 
 def load_settings(**arguments: Any) -> Settings:
@@ -28,11 +31,34 @@ def load_settings(**arguments: Any) -> Settings:
     try:
         return Settings(**given)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        name = ".".join(str(step) for step in first["loc"])
-        raise BrainError(f"setting {name}: {first['msg']}", hint="see defi-brain config show --sources") from None
-    except tomllib.TOMLDecodeError as error:
+        raise _refused(error, given) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BrainError(f"{path}: {error}", hint="correct the TOML file") from None
+
+
+def _refused(error: ValidationError, given: dict[str, Any]) -> BrainError:
+    """The first thing that does not fit, and where it was said."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    name = ".".join(str(step) for step in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return BrainError(f"there is no setting {name}", hint=_meant(name) or f"correct it in {config_path()}")
+    source = sources(**given)[name]
+    places = {"argument": f"--{name.replace('_', '-')}", "environment": f"{PREFIX}{name}".upper(), "default": "its default"}
+    return BrainError(
+        f"setting {name}: {first['msg'].removeprefix('Value error, ')}", hint=f"it comes from {places.get(source, source)}"
+    )
+
+
+def _meant(name: str) -> str | None:
+    near = get_close_matches(name.lower(), Settings.model_fields, n=1)
+    return f"did you mean {near[0]}?" if near else None
+
+
+def unknown_in_environment() -> dict[str, str | None]:
+    """Variables that look like settings and are none, each with a hint at what may be meant: nothing else would notice them."""
+    names = {name.upper() for name in os.environ if name.upper().startswith(PREFIX)}
+    known = {f"{PREFIX}{name}".upper() for name in (*Settings.model_fields, *BESIDES)}
+    return {name: _meant(name.removeprefix(PREFIX)) for name in sorted(names - known)}
 
 
 def config_path() -> Path:

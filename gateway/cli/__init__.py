@@ -30,6 +30,7 @@ from gateway.cli import (
     signals,
     simulate,
 )
+from gateway.cli.output import pass_warnings_on
 from gateway.process import settle
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -46,6 +47,7 @@ def main(context: click.Context, data_dir: str | None, broker: str | None) -> No
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 unhealthy.
     """
     settle()
+    pass_warnings_on()
     context.obj = {"data_dir": data_dir, "broker": broker}
 
 

@@ -114,7 +114,7 @@ def restart(
 def _tell(arguments: dict[str, str | None], as_json: bool, ts: datetime | None, **fields: Any) -> None:
     from datetime import UTC
 
-    with operator(arguments, writing=True) as (service, who):
+    with operator(arguments, writing=True, may_begin=True) as (service, who):
         when = service.now() if ts is None else ts.replace(tzinfo=UTC)
         told = service.value_portfolio(who, {**fields, "ts": when.isoformat()}, WAIT_S)
     if not said_enough(told, as_json) and told.portfolio is not None:

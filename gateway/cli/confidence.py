@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import click
 
-from gateway.cli.output import json_option, plain_errors, print_json, print_table
+from gateway.cli.output import Finite, json_option, plain_errors, print_json, print_table
 from gateway.cli.writes import WAIT_S, found, operator, write
 
 
@@ -26,6 +26,8 @@ def list_confidence(arguments: dict[str, str | None], limit: int, as_json: bool)
         items = service.least_sure(who, limit)
     if as_json:
         print_json({"insights": [{"id": one.id, "confidence": float(one.confidence), "text": one.text} for one in items]})
+    elif not items:
+        click.echo("no insights yet")
     else:
         print_table(("conf", "id", "insight"), [(f"{one.confidence:.3f}", one.id[:8], one.text) for one in items])
 
@@ -66,7 +68,7 @@ def get(arguments: dict[str, str | None], insight_id: str, as_json: bool) -> Non
 
 @confidence.command("set")
 @click.argument("insight_id")
-@click.argument("value", type=click.FloatRange(0, 1))
+@click.argument("value", type=Finite(0, 1))
 @click.option("--reason", default="set by the operator", show_default=True)
 @json_option
 @click.pass_obj
@@ -86,7 +88,7 @@ def set_confidence(arguments: dict[str, str | None], insight_id: str, value: flo
 
 @confidence.command()
 @click.argument("insight_id")
-@click.option("--by", type=click.FloatRange(0, 1, min_open=True), default=0.20, show_default=True, help="How much.")
+@click.option("--by", type=Finite(0, 1, min_open=True), default=0.20, show_default=True, help="How much.")
 @click.option("--reason", default="decayed by the operator", show_default=True)
 @json_option
 @click.pass_obj
@@ -98,7 +100,7 @@ def decay(arguments: dict[str, str | None], insight_id: str, by: float, reason: 
 
 @confidence.command()
 @click.argument("insight_id")
-@click.option("--by", type=click.FloatRange(0, 1, min_open=True), default=0.05, show_default=True, help="How much.")
+@click.option("--by", type=Finite(0, 1, min_open=True), default=0.05, show_default=True, help="How much.")
 @click.option("--reason", default="boosted by the operator", show_default=True)
 @json_option
 @click.pass_obj

@@ -7,7 +7,7 @@ from datetime import datetime
 import click
 
 from gateway.cli.output import fail, json_option, plain_errors, print_json, print_table
-from gateway.cli.writes import WAIT_S, found, operator, write
+from gateway.cli.writes import WAIT_S, found_directive, operator, write
 from schemas.types import iso
 
 TYPES = ("strategy_preference", "decision_correction", "market_context", "goal_adjustment")
@@ -61,6 +61,7 @@ def submit(
             who, request, text, feedback_type=feedback_type, priority=priority, expires_at=ends, reason=reason, wait_s=WAIT_S
         ),
         "submitted",
+        may_begin=True,
     )
 
 
@@ -75,7 +76,7 @@ def archive(arguments: dict[str, str | None], directive_id: str, reason: str, as
     write(
         arguments,
         as_json,
-        lambda service, who, request: service.archive(who, request, found(service, who, directive_id), reason, WAIT_S),
+        lambda service, who, request: service.archive(who, request, found_directive(service, who, directive_id), reason, WAIT_S),
         "archived",
     )
 

@@ -29,7 +29,7 @@ TRANSIT = "announcements"
 @click.pass_obj
 @plain_errors
 def forget(arguments: dict[str, str | None], insight_id: str, reason: str, yes: bool, dry_run: bool, as_json: bool) -> None:
-    """Delete an insight or an episode from the stores, for good. The log keeps what was said until its retention ends.
+    """Delete an insight or an episode from the stores, for good. The log keeps what was said.
 
     Exit code 1 when anything is left.
     """

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gateway.cli.output import UNHEALTHY, Progress, fail, json_option, plain_errors, print_json, print_table
 from gateway.settings import load_settings
+
+if TYPE_CHECKING:
+    from gateway.fingerprint import Fingerprint
+    from schemas.settings import Settings
 
 
 @click.command()
@@ -70,8 +75,8 @@ def fingerprint(arguments: dict[str, str | None], as_json: bool) -> None:
 @click.pass_obj
 @plain_errors
 def rebuild(arguments: dict[str, str | None], into: Path, as_json: bool) -> None:
-    """Fold the log into empty stores and compare them with the running ones. Exit code 3 when they differ."""
-    from gateway.composition import Layout, layout, open_embedder, open_episodes, open_insights, open_sinks
+    """Fold the log into empty stores and compare them with the running ones, if there are any. Exit code 3 when they differ."""
+    from gateway.composition import Layout, layout, open_embedder, open_sinks
     from gateway.fingerprint import fingerprint as compute
     from gateway.kafka import open_any_log
     from streams.rebuild import fold
@@ -86,17 +91,33 @@ def rebuild(arguments: dict[str, str | None], into: Path, as_json: bool) -> None
         records = fold(log, sinks_in_order, lambda count: progress.show(f"{count} records folded"))
         rebuilt = compute(sinks.episodes, sinks.insights)
     progress.clear()
-    with open_episodes(settings) as episodes, open_insights(settings) as insights:
-        running = compute(episodes, insights)
-    equal = rebuilt == running
+    running = _running(settings)
+    equal = None if running is None else rebuilt == running
     if as_json:
-        print_json({"into": str(into), "records": records, "rebuilt": asdict(rebuilt), "running": asdict(running), "equal": equal})
+        told = running and asdict(running)
+        print_json({"into": str(into), "records": records, "rebuilt": asdict(rebuilt), "running": told, "equal": equal})
     else:
         source = settings.broker if settings.on_kafka else layout(settings).root
         click.echo(f"folded {records} records of {source} into {into}")
-        click.echo(f"rebuilt {rebuilt.sha256}\nrunning {running.sha256}\n{'equal' if equal else 'DIFFERENT'}")
-    if not equal:
+        click.echo(f"rebuilt {rebuilt.sha256}")
+        if running is None:
+            click.echo(f"nothing to compare with: {settings.data_dir} has not both stores")
+        else:
+            click.echo(f"running {running.sha256}\n{'equal' if equal else 'DIFFERENT'}")
+    if equal is False:
         raise click.exceptions.Exit(UNHEALTHY)
+
+
+def _running(settings: Settings) -> Fingerprint | None:
+    """The fingerprint of the stores in the data folder; None where one of them is not there."""
+    from gateway.composition import layout, open_episodes, open_insights
+    from gateway.fingerprint import fingerprint as compute
+
+    where = layout(settings)
+    if not where.insights.is_file() or not where.episodes.is_dir():
+        return None
+    with open_episodes(settings) as episodes, open_insights(settings) as insights:
+        return compute(episodes, insights)
 
 
 @click.command()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.output import fail, json_option, plain_errors, print_json, print_json_line, print_table
+from gateway.cli.output import Finite, fail, json_option, plain_errors, print_json, print_json_line, print_table
 from gateway.settings import load_settings
 from schemas.claims import Category
 from schemas.insights import Insight, InsightStatus
@@ -28,7 +28,7 @@ def insights() -> None:
 @insights.command("list")
 @click.option("--category", type=click.Choice([str(one) for one in Category]), multiple=True, help="Only this category (repeat).")
 @click.option("--key", help="Only this tool:chain:pair.")
-@click.option("--min-confidence", type=click.FloatRange(0, 1), help="Only at or above this confidence.")
+@click.option("--min-confidence", type=Finite(0, 1), help="Only at or above this confidence.")
 @click.option("--status", type=click.Choice(["active", "archived", "all"]), default="active", show_default=True)
 @click.option("--problematic", is_flag=True, help="Only those after which decisions ended badly at least as often as well.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
@@ -265,7 +265,7 @@ def tidy(arguments: dict[str, str | None], dry_run: bool, as_json: bool) -> None
 @click.option("--from-start/--new", default=False, help="Also what was announced before.")
 @click.option("--group", help="Go on where this group of subscribers stopped.")
 @click.option("--jsonl", is_flag=True, help="One JSON document a line.")
-@click.option("--timeout", type=click.FloatRange(min=0), help="End after this many seconds without an update.")
+@click.option("--timeout", type=Finite(min=0), help="End after this many seconds without an update.")
 @click.pass_obj
 @plain_errors
 def follow(arguments: dict[str, str | None], from_start: bool, group: str | None, jsonl: bool, timeout: float | None) -> None:

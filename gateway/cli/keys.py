@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli.output import json_option, plain_errors, print_json, print_table
+from gateway.cli.output import fail, json_option, plain_errors, print_json, print_table
 from gateway.settings import load_settings
 from schemas.types import iso
 
@@ -23,11 +23,17 @@ def keys() -> None:
 
 
 @contextmanager
-def _opened(arguments: dict[str, str | None]) -> Iterator[KeyStore]:
+def _opened(arguments: dict[str, str | None], *, make: bool) -> Iterator[KeyStore]:
+    """The keys of the folder, which has to be there unless ``make``: one whose name is misspelt is said, not made."""
     from gateway.composition import layout
     from gateway.keys import KeyStore
 
-    with KeyStore(layout(load_settings(**arguments)).keys) as store:
+    path = layout(load_settings(**arguments)).keys
+    if not make and not path.parent.is_dir():
+        fail(
+            f"there is no folder {path.parent}", hint="name another one with --data-dir, or make a key: defi-brain keys create NAME"
+        )
+    with KeyStore(path) as store:
         yield store
 
 
@@ -51,7 +57,7 @@ def create(arguments: dict[str, str | None], name: str, tier: str, as_json: bool
     """Make a key for NAME, which becomes the author of what it writes. The key is shown this once."""
     from gateway.keys import Tier
 
-    with _opened(arguments) as store:
+    with _opened(arguments, make=True) as store:
         key, text = store.create(name, Tier(tier), datetime.now(UTC))
     if as_json:
         print_json({**_plain(key), "key": text})
@@ -66,7 +72,7 @@ def create(arguments: dict[str, str | None], name: str, tier: str, as_json: bool
 @plain_errors
 def list_keys(arguments: dict[str, str | None], as_json: bool) -> None:
     """List the keys, revoked ones included; never their secrets."""
-    with _opened(arguments) as store:
+    with _opened(arguments, make=False) as store:
         found = store.list()
     if as_json:
         print_json({"keys": [_plain(key) for key in found]})
@@ -84,7 +90,7 @@ def list_keys(arguments: dict[str, str | None], as_json: bool) -> None:
 @plain_errors
 def revoke(arguments: dict[str, str | None], key: str, as_json: bool) -> None:
     """Refuse KEY, by its id or name, from now on, in every running server too."""
-    with _opened(arguments) as store:
+    with _opened(arguments, make=False) as store:
         done = store.revoke(key, datetime.now(UTC))
     if as_json:
         print_json(_plain(done))

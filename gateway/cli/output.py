@@ -6,6 +6,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 unhealthy.
 from __future__ import annotations
 
 import functools
+import logging
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +20,40 @@ from schemas.errors import BrainError
 
 UNHEALTHY = 3
 
+OURS = ("gateway", "streams", "workers", "stores", "schemas")
+"""Whose warnings a command passes on."""
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
+
+
+class _Ours(logging.Filter):
+    """Lets warnings of this program through, but for those about single records: a command counts records itself, and tells of a
+    broker's or library's trouble in its error."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.name.partition(".")[0] in OURS and not hasattr(record, "message_id")
+
+
+def pass_warnings_on() -> None:
+    """Warnings as ``warning: …`` on stderr, a line each, until somebody configures logs as a service does (``gateway/logs.py``).
+
+    Python writes the bare words of every library's warnings, and of each rejected record, where nothing is configured.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("warning: %(message)s"))
+    handler.addFilter(_Ours())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+
+
+class Finite(click.FloatRange):
+    """A range of floats without NaN and infinity, which every comparison of a range lets through."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """See :class:`click.ParamType`."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
 
 
 def print_json(document: Any) -> None:

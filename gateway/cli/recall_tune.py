@@ -66,6 +66,7 @@ def set_setting(arguments: dict[str, str | None], name: str, value: str, reason:
         lambda service, who, request: service.tune(who, request, wanted, reason=reason, wait_s=WAIT_S),
         f"{name} is {_said(wanted[name])}",
         names=False,
+        may_begin=True,
     )
 
 

@@ -61,7 +61,7 @@ def up(arguments: dict[str, str | None], as_json: bool) -> None:
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--format", "format_name", required=True, help="uniswap-v3-events or tool-executions.")
+@click.option("--format", "format_name", required=True, help="tool-executions, uniswap-v3-events or agent-trace.")
 @click.option("--pool", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="The pool's description (JSON).")
 @json_option
 @click.pass_obj
@@ -77,6 +77,7 @@ def ingest(arguments: dict[str, str | None], file: Path, format_name: str, pool:
     progress = Progress()
     with open_any_log(settings, create=True) as log:
         pipeline = pipeline_of(settings, log)
+        pipeline.catch_up()
         try:
             published = publish_file(log, file, format_name, pool, lambda count: progress.show(f"{count} records published"))
         except SourceError as error:
@@ -92,6 +93,8 @@ def ingest(arguments: dict[str, str | None], file: Path, format_name: str, pool:
     why = f" ({', '.join(f'{count} {reason}' for reason, count in reasons.items())})" if reasons else ""
     counts = ", ".join(f"{account[name]} {name}" for name in ("processed", "duplicates", "rejected") if account[name] is not None)
     click.echo(f"{account['records']} records: {counts}{why}")
+    if account["rejected"]:
+        click.echo("hint: defi-brain dlq list shows what was wrong with each", err=True)
 
 
 @click.command()

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import click
 
-from gateway.cli.output import plain_errors
+from gateway.cli.output import Finite, plain_errors
 from gateway.settings import load_settings
 from schemas.errors import BrainError
 
@@ -27,7 +27,7 @@ def require_gateway() -> None:
 @click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="Port; 0 takes a free one.")
 @click.option("--allow-remote", is_flag=True, help="Allow an address that others can reach.")
 @click.option("--pipeline/--no-pipeline", default=True, help="Run the stages too, unless another process does.")
-@click.option("--rate", type=click.FloatRange(min=0.001), default=50.0, show_default=True, help="Requests a second for each key.")
+@click.option("--rate", type=Finite(min=0.001), default=50.0, show_default=True, help="Requests a second for each key.")
 @click.option("--burst", type=click.IntRange(min=1), default=100, show_default=True, help="Requests at once for each key.")
 @click.option("--max-body", type=click.IntRange(min=1000), default=1_000_000, show_default=True, help="Bytes of a request.")
 @click.pass_obj

@@ -22,12 +22,23 @@ WAIT_S = 20.0
 
 
 @contextmanager
-def operator(arguments: dict[str, str | None], *, writing: bool) -> Iterator[tuple[BrainService, Caller]]:
-    """The service and the operator. For a write the pipeline runs here, unless it runs elsewhere."""
+def operator(arguments: dict[str, str | None], *, writing: bool, may_begin: bool = False) -> Iterator[tuple[BrainService, Caller]]:
+    """The service and the operator. For a write the pipeline runs here, unless it runs elsewhere.
+
+    ``may_begin``: where there is no brain yet one is made, for what makes sense as a first write. What is about something that is
+    known does not: a folder's name that is misspelt is said, not filled.
+
+    Raises:
+        BrainError: there is no brain.
+    """
     from gateway.brain import open_service
+    from gateway.composition import ensure_begun
     from gateway.keys import Caller, Tier
 
-    with open_service(load_settings(**arguments), pipeline=writing) as service:
+    settings = load_settings(**arguments)
+    if not may_begin:
+        ensure_begun(settings)
+    with open_service(settings, pipeline=writing) as service:
         yield service, Caller("operator", Tier.ADMIN)
 
 
@@ -38,9 +49,11 @@ def write(
     done: str,
     *,
     names: bool = True,
+    may_begin: bool = False,
 ) -> None:
-    """Send a write, wait until it is applied, and say so; exit code 1 when it is refused. ``names``: also the insight concerned."""
-    with operator(arguments, writing=True) as (service, who):
+    """Send a write, wait until it is applied, and say so; exit code 1 when it is refused. ``names``: also the insight concerned.
+    ``may_begin``: see :func:`operator`."""
+    with operator(arguments, writing=True, may_begin=may_begin) as (service, who):
         told = work(service, who, str(uuid.uuid4()))
     if said_enough(told, as_json):
         return
@@ -59,6 +72,20 @@ def found(service: BrainService, who: Caller, prefix: str) -> str:
         return service.by_prefix(who, prefix).id
     except NotFound as error:
         fail(str(error), error.hint)
+
+
+def found_directive(service: BrainService, who: Caller, prefix: str) -> str:
+    """The id of the directive that a prefix stands for: what the memory learned itself is no directive."""
+    from gateway.errors import NotFound
+
+    hint = "defi-brain directives list --all shows the ids"
+    try:
+        one = service.by_prefix(who, prefix)
+    except NotFound:
+        fail(f"no single directive has an id that starts with {prefix!r}", hint)
+    if one.directive is None:
+        fail(f"{one.id} is no directive", hint)
+    return one.id
 
 
 def said_enough(told: WriteView | ValuationView, as_json: bool) -> bool:

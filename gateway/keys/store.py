@@ -22,7 +22,8 @@ from typing import Any, Self
 from gateway.keys.tiers import Caller, Tier
 from schemas.errors import BrainError
 from schemas.types import iso, moment
-from stores.sqlite.connection import open_connection
+from stores.sqlite.connection import REBUILD, open_connection
+from stores.sqlite.errors import StoreError
 
 _SHAPE = re.compile(r"dbk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})\Z")
 _NOBODY = sha256(b"nobody has this key").hexdigest()
@@ -69,7 +70,12 @@ class KeyStore:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._random = random
-        self._connection = open_connection(path)
+        try:
+            self._connection = open_connection(path)
+        except StoreError as error:
+            if error.hint != REBUILD:
+                raise
+            raise KeyProblem(str(error), hint="move it away and make new keys, or take keys.db from a backup") from None
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute(_CREATE)
 

@@ -153,7 +153,7 @@ def test_a_missing_table_says_what_to_do(store: WritableEpisodeStore, tmp_path: 
     (tmp_path / "episodes" / "episodes-000001.lance").rename(tmp_path / "gone")
     with pytest.raises(EpisodeStoreError, match="episodes-000001") as caught:
         EpisodeStore.open(tmp_path / "episodes").count()
-    assert "rebuild" in (caught.value.hint or "")
+    assert "from the log" in (caught.value.hint or "")
 
 
 def test_the_store_knows_how_far_it_is(store: WritableEpisodeStore) -> None:

@@ -89,6 +89,7 @@ def test_the_commands(tmp_path: Path) -> None:
         assert result.exit_code == 0, result.output
         return json.loads(result.output)
 
+    (tmp_path / "data").mkdir()
     assert run("list") == {"keys": []}
     made = run("create", "desk", "--tier", "feedback")
     assert isinstance(made, dict)
