@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Literal
 
 from gateway.ageing import Ageing
@@ -23,7 +24,7 @@ from gateway.llm.service import Bounds, Proposing
 from gateway.operating import Operating
 from gateway.protection import Protecting
 from gateway.reporting import Reporting
-from gateway.standing import Standing, standings
+from gateway.standing import Standing, doubtful, standings
 from gateway.views import BriefingView, StatsView
 from gateway.writing import Log
 from schemas.claims import Category
@@ -211,6 +212,21 @@ class BrainService(Browsing, Protecting, Proposing, Operating, Reporting, Forget
         caller.need(Tier.READ)
         surest_first = through(lambda cursor: self._insights.list(limit=_PAGE, cursor=cursor))
         return tuple(reversed(deque(surest_first, limit)))
+
+    def in_doubt(self, caller: Caller, below: Decimal, limit: int) -> tuple[tuple[Insight, ...], int]:
+        """Active learned insights and notes that a person should look at (:func:`gateway.standing.doubtful`), the least sure first;
+        and how many there are."""
+        caller.need(Tier.READ)
+        where = InsightFilter(categories=LEARNED)
+        least_sure: deque[Insight] = deque(maxlen=limit)
+        count, cursor = 0, None
+        while True:
+            page = self._insights.list(where, limit=_PAGE, cursor=cursor)
+            found = doubtful(self._insights, page.items, below)
+            least_sure.extend(found)
+            count, cursor = count + len(found), page.cursor
+            if cursor is None:
+                return tuple(reversed(least_sure)), count
 
     def history(self, caller: Caller, insight_id: str) -> tuple[HistoryEntry, ...]:
         """Every operation on an insight; a forgotten one's has no words.

@@ -6,10 +6,12 @@ and are not announced, or every use of a memory would announce it again. Whoever
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 
+from gateway.quoting import reads_like_an_instruction
 from schemas.insights import Insight, InsightStatus
 from stores.sqlite import InsightStore, Tally
 from workers.channels import Channels, channels
@@ -40,6 +42,25 @@ def standings(store: InsightStore, insights: Sequence[Insight]) -> dict[str, Sta
     with store.snapshot():
         tallies = store.tallies(one.id for one in insights)
         return {one.id: _standing(store, one, tallies.get(one.id, _NOTHING)) for one in insights}
+
+
+def doubtful(store: InsightStore, insights: Sequence[Insight], below: Decimal) -> list[Insight]:
+    """Those of the insights that a person should look at: little believed, of more harm than help, worded like an order, or under
+    re-examination since a drift."""
+    with store.snapshot():
+        tallies = store.tallies(one.id for one in insights)
+        drifts = store.last_drifts()
+        return [one for one in insights if _in_doubt(store, one, tallies.get(one.id, _NOTHING), drifts, below)]
+
+
+def _in_doubt(
+    store: InsightStore, insight: Insight, tally: Tally, drifts: Mapping[tuple[str, str], datetime], below: Decimal
+) -> bool:
+    if insight.confidence < below or tally.harmful >= max(1, tally.helpful) or reads_like_an_instruction(insight.text):
+        return True
+    claim = insight.claim
+    last = drifts.get((claim.key, claim.level)) if claim else None
+    return last is not None and last > insight.validated_ts and _reexamined(store, insight) is not None
 
 
 def _standing(store: InsightStore, insight: Insight, tally: Tally) -> Standing:

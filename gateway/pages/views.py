@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 from gateway.keys import Caller, Tier
 from gateway.pages import ask
 from gateway.pages.ask import Query
 from gateway.pages.facts import Facts
-from gateway.service import LEARNED, BrainService
+from gateway.service import BrainService
 from gateway.views import history_view, insight_view, memory_view
 from schemas.episodes import Episode
 from schemas.insights import Insight
 from schemas.signals import Signal
 from schemas.types import iso
 from stores.episodes import Hit, Place
-from stores.sqlite import Changed, InsightFilter, SignalFilter
+from stores.sqlite import Changed, SignalFilter
 from stores.sqlite.links import Link
 
 Data = dict[str, Any]
 REVIEWED = 20
-DOUBTED = 0.6
+DOUBTED = Decimal("0.6")
 _PAGE = 25
 
 
@@ -131,12 +132,10 @@ class Views:
 
     def review(self, caller: Caller, query: Query) -> Data:
         """What an operator should look at: active, learned, and doubted; the least sure first."""
-        wanted = InsightFilter(categories=LEARNED)
-        doubted = [one for one in self._service.least_sure(caller, 200) if one.category in wanted.categories]
-        queue = [one for one in self._viewed(caller, doubted) if _doubtful(one)]
+        doubted, waiting = self._service.in_doubt(caller, DOUBTED, REVIEWED)
         return {
-            "items": queue[:REVIEWED],
-            "waiting": len(queue),
+            "items": self._viewed(caller, doubted),
+            "waiting": waiting,
             "may_act": caller.tier.allows(Tier.FEEDBACK),
         }
 
@@ -174,12 +173,6 @@ class Views:
             "facets": self._service.change_facets(caller),
             "cursor": page.cursor,
         }
-
-
-def _doubtful(insight: Data) -> bool:
-    """Little believed, asked again after a drift, of more harm than help, or worded like an order."""
-    harmful = insight["harmful"] >= max(1, insight["helpful"])
-    return bool(insight["confidence"] < DOUBTED or insight["reexamined_since"] or harmful or insight["suspicious"])
 
 
 def _link(link: Link, of: str) -> Data:

@@ -199,6 +199,13 @@ class Inquiries:
         )
         return None if found is None else from_microseconds(found)
 
+    def last_drifts(self) -> dict[tuple[str, str], datetime]:
+        """When the last drift alarm came, of each key and level."""
+        rows = self._connection.execute(
+            "SELECT key, level, max(ts_us) FROM signals WHERE json ->> '$.kind' = 'drift' GROUP BY key, level"
+        )
+        return {(key, level): from_microseconds(at) for key, level, at in rows}
+
     def tuned(self) -> dict[str, Tuned]:
         """Recall's settings that differ from the defaults, by name."""
         return tuned(self._connection)
