@@ -13,7 +13,8 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -80,14 +81,8 @@ class Breaker:
             CircuitOpen, TookTooLong: and there is no fallback.
         """
         try:
-            ticket = self._admitted()
-            try:
-                found = _within(work, self.rules.timeout_s, self.name)
-            except BaseException as error:
-                self._ended(ticket, error)
-                raise
-            self._ended(ticket, None)
-            return found
+            with self._counting():
+                return _within(work, self.rules.timeout_s, self.name)
         except Exception as error:
             if fallback is None:
                 raise
@@ -100,14 +95,8 @@ class Breaker:
             CircuitOpen, TookTooLong: and there is no fallback.
         """
         try:
-            ticket = self._admitted()
-            try:
-                found = await self._awaited(work)
-            except BaseException as error:
-                self._ended(ticket, error)
-                raise
-            self._ended(ticket, None)
-            return found
+            with self._counting():
+                return await self._awaited(work)
         except Exception as error:
             if fallback is None:
                 raise
@@ -128,6 +117,21 @@ class Breaker:
         with self._lock:
             wait = self._circuit.reopens_in(self.rules, self._clock())
             return Seen(self.name, self._circuit.phase, wait, self._opened, dict(self._counted))
+
+    @contextmanager
+    def _counting(self) -> Iterator[None]:
+        """A call that is let through, and how it ended.
+
+        Raises:
+            CircuitOpen: it is not let through.
+        """
+        ticket = self._admitted()
+        try:
+            yield
+        except BaseException as error:
+            self._ended(ticket, error)
+            raise
+        self._ended(ticket, None)
 
     def _admitted(self) -> Ticket:
         with self._lock:
