@@ -173,6 +173,8 @@ def _work(settings: Settings, log: LogAppender, end: threading.Event, every_s: f
                 _rounds(Organiser(store, log), end.wait, every_s)
         except BrainError as error:  # a store that is busy or not made yet is there at the next turn
             LOGGER.warning("nothing was organised this time: %s", error)
+        except Exception:  # a fault of ours; without this thread nothing would be linked any more, and nobody would know
+            LOGGER.exception("organising failed; it is tried again in %g s", every_s)
 
 
 def _rounds(organiser: Organiser, pause: Callable[[float], bool], every_s: float) -> None:

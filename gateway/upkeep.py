@@ -176,6 +176,8 @@ def _run(settings: Settings, log: LogAppender, embedder: Embedder, pause: Callab
                 seen = now
         except BrainError as error:  # a store that is busy or not made yet is there at the next turn
             LOGGER.warning("no upkeep this time: %s", error)
+        except Exception:  # a fault of ours; without this thread nothing would leave the context any more, and nobody would know
+            LOGGER.exception("upkeep failed; it is tried again in %g s", every_s)
 
 
 def _mark(insights: InsightStore, episodes: EpisodeStore | None) -> tuple[object, ...]:

@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
-from gateway.organiser import Organiser, organise
+from gateway.organiser import Organiser, organise, organiser_beside
 from schemas.claims import Claim, Condition, Evidence
+from schemas.errors import BrainError
 from schemas.operations import AddInsight
+from schemas.settings import Settings
 from stores.sqlite import WritableInsightStore
 from streams.embedded.log import EmbeddedLog
 from streams.rebuild import fold
 from streams.stages.writer import InsightWriter
-from tests.support.gateway import WordEmbedder
+from tests.support.gateway import WordEmbedder, running_brain
 from tests.support.sqlite import add, directive, evidence, note, op
 from workers.ledger import Operation
 from workers.stage import Delivery, Position
@@ -222,3 +224,25 @@ def test_a_rebuild_finds_all_of_it_in_the_log(beside: Beside, tmp_path: Path) ->
         fold(beside.log, [InsightWriter(again, embedder)])
         assert list(again.fingerprint_parts()) == list(beside.store.fingerprint_parts())
         assert again.link_counts() == beside.store.link_counts() != {}
+
+
+def test_a_round_that_fails_is_told_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures = [BrainError("the store is busy"), RuntimeError("a fault of ours")]
+    whole = Organiser.round
+
+    def failing(organiser: Organiser) -> int:
+        if failures:
+            raise failures.pop(0)
+        return whole(organiser)
+
+    monkeypatch.setattr(Organiser, "round", failing)
+    with running_brain(tmp_path) as brain:
+        brain.publish(claimed())
+        with organiser_beside(Settings(data_dir=tmp_path), brain.log, every_s=0.01):
+            while brain.insights.organised(claimed().insight_id) is None:
+                brain.log.wait(brain.log.changes(), 0.25)
+    told = [(record.levelname, record.getMessage(), record.exc_info is not None) for record in caplog.records]
+    assert told[0] == ("WARNING", "nothing was organised this time: the store is busy", False)
+    assert told[1] == ("ERROR", "organising failed; it is tried again in 0.01 s", True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from gateway.composition import Layout, open_sinks
 from gateway.fingerprint import fingerprint
 from gateway.upkeep import Sweep, event_time, look, sweep, upkeep_beside
 from schemas.claims import Category
+from schemas.errors import BrainError
 from schemas.operations import ArchiveInsight, RestoreInsight
 from schemas.settings import Settings
 from schemas.signals import RegimeSignal
@@ -142,3 +144,23 @@ def test_a_process_beside_the_pipeline_sweeps_by_itself(brain: Brain, tmp_path: 
             brain.log.wait(brain.log.changes(), 0.25)
     kinds = {type(one) for one in look(brain.insights, None, None).operations}
     assert not kinds & {ArchiveInsight, RestoreInsight}
+
+
+def test_a_sweep_that_fails_is_told_and_tried_again(
+    brain: Brain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures = [BrainError("the store is busy"), RuntimeError("a fault of ours")]
+
+    def failing(*arguments: Any) -> Sweep:
+        if failures:
+            raise failures.pop(0)
+        return look(*arguments)
+
+    monkeypatch.setattr("gateway.upkeep.look", failing)
+    brain.publish(add("gas", category=Category.GAS_TIMING), add("later", ts=at(day(8))))
+    with upkeep_beside(Settings(data_dir=tmp_path), brain.log, WordEmbedder(), every_s=0.01):
+        while status(brain, "gas") == "active":
+            brain.log.wait(brain.log.changes(), 0.25)
+    told = [(record.levelname, record.getMessage(), record.exc_info is not None) for record in caplog.records]
+    assert told[0] == ("WARNING", "no upkeep this time: the store is busy", False)
+    assert told[1] == ("ERROR", "upkeep failed; it is tried again in 0.01 s", True)
