@@ -49,7 +49,10 @@ T = TypeVar("T")
 
 MAX_WAIT_S = 30.0
 _LOOK_AGAIN_S = 0.25
-"""What a store commits in another process wakes nobody here by itself; a look costs microseconds."""
+"""What a store commits in another process wakes nobody here by itself."""
+_REST = 9.0
+"""A look is followed by a rest so many times as long, at most the above: on a busy log every record wakes whoever waits, and a look
+for an episode costs milliseconds, so a few who wait would take a processor for themselves."""
 NEAREST = 8
 
 
@@ -288,11 +291,13 @@ class Writing:
         deadline = self._monotonic() + min(wait_s, MAX_WAIT_S)
         while True:
             seen: Change = self._log.changes()
+            began = self._monotonic()
             found = look()
-            left = deadline - self._monotonic()
-            if found is not None or left <= 0:
+            now = self._monotonic()
+            if found is not None or now >= deadline:
                 return found
-            self._log.wait(seen, min(left, _LOOK_AGAIN_S))
+            time.sleep(min(_REST * (now - began), _LOOK_AGAIN_S, deadline - now))
+            self._log.wait(seen, max(0.0, min(deadline - self._monotonic(), _LOOK_AGAIN_S)))
 
 
 def made(contract: type[T], /, **fields: Any) -> T:

@@ -61,6 +61,26 @@ def test_a_clients_timeout_and_retry_makes_one_record(brain: Brain) -> None:
     assert brain.service.operation(AGENT, "r1").operation_id == first.operation_id
 
 
+def test_whoever_waits_looks_a_tenth_of_the_time_however_busy_the_log_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a log that grows all the time every look is followed by another one at once, if nobody makes it rest."""
+    with running_brain(tmp_path, works=False) as brain:
+        service, now, looks = brain.service, [0.0], [0]
+
+        def look(*_: Any) -> None:
+            looks[0] += 1
+            now[0] += 0.01
+
+        def sleep(seconds: float) -> None:
+            now[0] += seconds
+
+        monkeypatch.setattr(service, "_monotonic", lambda: now[0])
+        monkeypatch.setattr(brain.log, "wait", lambda seen, seconds: seen)
+        monkeypatch.setattr("gateway.writing.time.sleep", sleep)
+        assert service._wait(look, 1.0) is None
+    assert looks == [11]
+    assert now[0] == pytest.approx(1.0, abs=0.02)
+
+
 def test_a_request_id_belongs_to_its_author_and_to_one_intention(brain: Brain) -> None:
     brain.publish(add("i"))
     brain.service.downvote(AGENT, "r1", "i", "no", WAIT)
