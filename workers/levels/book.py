@@ -42,11 +42,11 @@ class Book:
         made: list[Emission] = []
         subjects: dict[str, tuple[Level, str, list[str], bool]] = {}
         for record in records:
-            tool, whole = tool_of(record), everything(record)
             if record.key in self._tallies:  # else so many keys spoke in this window that it is forgotten already
                 subjects[record.key] = ("pair", record.label, [record.key], record.simulated)
-            subjects[tool.key] = ("tool", tool.label, self._keys(f"{record.tool}:", record.simulated), record.simulated)
-            subjects[whole.key] = ("global", whole.label, self._keys("", record.simulated), record.simulated)
+            for name, prefix in ((tool_of(record), f"{record.tool}:"), (everything(record), "")):
+                if name.key not in subjects:
+                    subjects[name.key] = (name.level, name.label, self._keys(prefix, record.simulated), record.simulated)
         for key, (level, label, keys, simulated) in sorted(subjects.items()):
             teacher = self._teachers.get(key)
             if teacher is None:

@@ -7,7 +7,7 @@ pair saw before it out of the evidence; an alarm of the level itself closes all 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,6 +55,19 @@ def everything(record: WindowClosed) -> Name:
     return Name("global", "*-simulated" if record.simulated else "*", "all tools")
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A key's closed window, with its observations and what detectors follow of each: worked out once for every group it is in."""
+
+    record: WindowClosed
+    rows: tuple[tuple[Observation, dict[str, float]], ...]
+
+    @classmethod
+    def of(cls, record: WindowClosed) -> Part:
+        """A record taken apart."""
+        return cls(record, tuple((row, watched_values(row.metrics, row.features)) for row in observations_of(record)))
+
+
 class Group:
     """Everything about one group. ``close`` is the only thing that decides anything."""
 
@@ -69,14 +82,14 @@ class Group:
         self._blocks = Blocks()
         self._cut_ts: dict[str, dict[str, int]] = {}
 
-    def close(self, records: Sequence[WindowClosed], *, least: int, q: float) -> tuple[list[Change], list[Alarm]]:
+    def close(self, parts: Sequence[Part], *, least: int, q: float) -> tuple[list[Change], list[Alarm]]:
         """Take in a window's records: what they change, and the drift that they show, in the metrics' units."""
-        for record in records:
-            self._forget(record)
+        for part in parts:
+            self._forget(part.record)
         alarms: list[Alarm] = []
-        rows = sorted((row for record in records for row in observations_of(record)), key=lambda row: (row.ts_ms, row.id))
-        for row in rows:
-            found = self._watch(row)
+        rows = sorted((row for part in parts for row in part.rows), key=lambda row: (row[0].ts_ms, row[0].id))
+        for row, watched in rows:
+            found = self._watch(row, watched)
             for alarm in found:
                 self._learner.cut(alarm.metric)
             alarms += found
@@ -91,8 +104,8 @@ class Group:
                 known[metric] = ts_ms
                 self._learner.observations.forget(record.key, [metric], ts_ms)
 
-    def _watch(self, row: Observation) -> list[Alarm]:
-        values = self._blocks.of(self._relative.of(row.group, watched_values(row.metrics, row.features)))
+    def _watch(self, row: Observation, watched: Mapping[str, float]) -> list[Alarm]:
+        values = self._blocks.of(self._relative.of(row.group, watched))
         alarms = []
         for alarm in self._monitor.learn_one(row.ts_ms, row.id, values):
             before, after = (self._relative.in_unit(alarm.metric, mean) for mean in (alarm.mean_before, alarm.mean_after))

@@ -26,7 +26,7 @@ from workers.distil.said import Subject, emission
 from workers.drift import Alarm
 from workers.levels.book import AUTHOR, Book
 from workers.levels.frontier import Frontier
-from workers.levels.group import Group, Name, everything, tool_of
+from workers.levels.group import Group, Name, Part, everything, tool_of
 from workers.stage import Delivery, Emission, Outcome, caused
 
 STATE_VERSION = 1
@@ -90,27 +90,26 @@ class LevelsStage:
     def _close(self, start: int) -> list[Emission]:
         end_ms = self._windows.end_of(start)
         records = sorted(self._open.pop(start), key=lambda record: (record.start_ms, record.key, record.id))
-        shares: dict[str, tuple[Name, list[WindowClosed]]] = {}
-        for record in records:
-            shares.setdefault(tool_of(record).key, (tool_of(record), []))[1].append(record)
-        for record in records:
-            shares.setdefault(everything(record).key, (everything(record), []))[1].append(record)
+        shares: dict[str, tuple[Name, list[Part]]] = {}
+        for part in [Part.of(record) for record in records]:
+            for name in (tool_of(part.record), everything(part.record)):
+                shares.setdefault(name.key, (name, []))[1].append(part)
         emissions: list[Emission] = []
         for key in sorted(shares, key=lambda key: (shares[key][0].level == "global", key)):
             emissions += self._learn(*shares[key], end_ms)
         return emissions + self._book.close(records, end_ms, self._learning.fdr)
 
-    def _learn(self, name: Name, records: list[WindowClosed], end_ms: int) -> list[Emission]:
+    def _learn(self, name: Name, parts: list[Part], end_ms: int) -> list[Emission]:
         group = self._groups.pop(name.key, None)
         if group is None:
-            action = records[0].action if name.level == "tool" else Action.CALL
+            action = parts[0].record.action if name.level == "tool" else Action.CALL
             group = Group(name, action, delta=self._delta, limit=self._learning.evidence_limit)
             if len(self._groups) >= MAX_GROUPS:
                 del self._groups[next(iter(self._groups))]
         self._groups[name.key] = group
-        changes, alarms = group.close(records, least=self._learning.window_min_episodes, q=self._learning.fdr)
+        changes, alarms = group.close(parts, least=self._learning.window_min_episodes, q=self._learning.fdr)
         subject = Subject(name.key, name.label, group.action, AUTHOR)
-        simulated = any(record.simulated for record in records)
+        simulated = any(part.record.simulated for part in parts)
         return [
             *(_signal(name, alarm, simulated=simulated) for alarm in alarms),
             *(emission(subject, change, end_ms) for change in changes),

@@ -99,7 +99,10 @@ def binomial_tail(k: int, n: int, rate: float) -> float:
     if k <= 0:
         return 1.0
     log_rate, log_rest, log_all = math.log(rate), math.log1p(-rate), math.lgamma(n + 1)
-    terms = (
-        math.exp(log_all - math.lgamma(i + 1) - math.lgamma(n - i + 1) + i * log_rate + (n - i) * log_rest) for i in range(k, n + 1)
-    )
+    terms = []
+    for i in range(k, n + 1):
+        term = math.exp(log_all - math.lgamma(i + 1) - math.lgamma(n - i + 1) + i * log_rate + (n - i) * log_rest)
+        if term == 0.0 and i > n * rate:  # past the mode they only fall
+            break
+        terms.append(term)
     return min(1.0, math.fsum(terms))
