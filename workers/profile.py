@@ -54,16 +54,21 @@ class DayProfile:
 
     def learn(self, ts_ms: int, deviation: float) -> float:
         """Take a value's deviation from the stream's level; returns what was predicted for it."""
-        waves = _WAVES[ts_ms // QUARTER_MS % QUARTERS]
-        predicted = sum(weight * wave for weight, wave in zip(self._weights, waves, strict=True))
-        spread = [sum(cell * wave for cell, wave in zip(row, waves, strict=True)) for row in self._covariance]
-        scale = 1.0 + sum(cell * wave for cell, wave in zip(spread, waves, strict=True))
+        # Written out for the four waves: every value of every watched metric comes through here.
+        a, b, c, d = _WAVES[ts_ms // QUARTER_MS % QUARTERS]
+        weights, covariance = self._weights, self._covariance
+        predicted = 0.0 + weights[0] * a + weights[1] * b + weights[2] * c + weights[3] * d
+        spread = [0.0 + row[0] * a + row[1] * b + row[2] * c + row[3] * d for row in covariance]
+        p, q, r, s = spread
+        scale = 1.0 + (0.0 + p * a + q * b + r * c + s * d)
         error = (deviation - predicted) / scale
-        for row, gain in enumerate(spread):
-            self._weights[row] += gain * error
-            line = self._covariance[row]
-            for column in range(SIZE):
-                line[column] -= gain * spread[column] / scale
+        for place, gain in enumerate(spread):
+            weights[place] += gain * error
+            line = covariance[place]
+            line[0] -= gain * p / scale
+            line[1] -= gain * q / scale
+            line[2] -= gain * r / scale
+            line[3] -= gain * s / scale
         return predicted
 
     def to_plain(self) -> dict[str, Any]:
