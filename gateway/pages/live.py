@@ -19,8 +19,8 @@ async def live(log: Log, lookout: Lookout, still_here: Callable[[], bool]) -> As
     place = await asyncio.to_thread(Place.at_end, log)
     yield ": listening\n\n"
     while await asyncio.to_thread(still_here):
-        seen = await asyncio.to_thread(log.changes)
-        found = await asyncio.to_thread(place.read, log)
+        seen = await lookout.ends()
+        found = await asyncio.to_thread(place.read, log) if place.behind(seen) else []
         for event_id, update in found:
             told = {
                 "id": update.insight.id,

@@ -24,7 +24,6 @@ from gateway.writing import Log
 from schemas.codec import ContractError, decode
 from schemas.insights import InsightUpdate
 from schemas.topics import INSIGHTS_UPDATED
-from streams.log import Change
 
 router = APIRouter(prefix="/v1")
 
@@ -32,6 +31,8 @@ READ_RECORDS = 100
 LOOK_S = 1.0
 """How long a look at the log takes when nothing comes; so long may a stream outlive its key or its client."""
 _SOON_S = 0.02
+Ends = dict[int, int]
+"""The offset after the last record of each partition."""
 
 
 class Place:
@@ -75,6 +76,10 @@ class Place:
         """As an event's id."""
         return ".".join(str(self.offsets[partition]) for partition in sorted(self.offsets))
 
+    def behind(self, ends: Ends) -> bool:
+        """Whether there may be something after it, by where the partitions end."""
+        return any(end > self.offsets[partition] for partition, end in ends.items())
+
     def read(self, log: Log) -> list[tuple[str, InsightUpdate]]:
         """The next updates, each with the id of its event; what holds no update is passed over."""
         found: list[tuple[str, InsightUpdate]] = []
@@ -90,27 +95,42 @@ class Place:
 
 
 class Lookout:
-    """Waits for the log on behalf of every stream of an application: however many there are, one thread waits."""
+    """Waits for updates on behalf of every stream of an application: however many there are, one thread waits, and what else comes
+    into the log wakes none of them."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._seen: Change | None = None
-        self._wait: asyncio.Future[Change] | None = None
+        self._seen: Ends | None = None
+        self._wait: asyncio.Future[None] | None = None
 
-    async def changed(self, seen: Change, seconds: float) -> None:
-        """Return when the log is not as it was ``seen``, or after so many seconds; now and then sooner.
+    async def ends(self) -> Ends:
+        """Where the partitions of the updates end."""
+        return await asyncio.to_thread(self._log.end_offsets, INSIGHTS_UPDATED.name)
+
+    async def changed(self, seen: Ends, seconds: float) -> None:
+        """Return when the updates do not end where they were ``seen`` to, or after so many seconds; now and then sooner.
 
         Who comes while others wait for a change of another state looks again at once: its own may have come already.
         """
         loop = asyncio.get_running_loop()
         if self._wait is None or self._wait.done() or self._loop is not loop:
             self._loop, self._seen = loop, seen
-            self._wait = asyncio.ensure_future(asyncio.to_thread(self._log.wait, seen, LOOK_S))
+            self._wait = asyncio.ensure_future(asyncio.to_thread(self._look, seen))
         waited = self._wait
         await asyncio.wait({waited}, timeout=seconds if self._seen == seen else min(seconds, _SOON_S))
         if waited.done():
             waited.result()
+
+    def _look(self, seen: Ends) -> None:
+        until = time.monotonic() + LOOK_S
+        while True:
+            log = self._log.changes()
+            left = until - time.monotonic()
+            if left <= 0 or self._log.end_offsets(INSIGHTS_UPDATED.name) != seen:
+                return
+            self._log.wait(log, left)
+            time.sleep(_SOON_S)
 
 
 def _beginning(
@@ -143,8 +163,8 @@ async def updates(
     latest = service.briefed(caller)
     heard = latest.number if latest else 0
     while credentials is not None and keeper.still_valid(credentials.credentials):
-        seen = await asyncio.to_thread(log.changes)
-        found = await asyncio.to_thread(place.read, log)
+        seen = await lookout.ends()
+        found = await asyncio.to_thread(place.read, log) if place.behind(seen) else []
         for event_id, update in found:
             plain = {"kind": update.kind, "revision": update.revision, "reason": update.reason, "operation_id": update.operation_id}
             yield ServerSentEvent(

@@ -249,6 +249,27 @@ def test_many_streams_wait_in_one_thread_and_all_hear(
     assert max(most) == 1
 
 
+def test_what_else_comes_into_the_log_wakes_no_stream(
+    brain: Brain, keys: Headers, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Executions come by the hundred a second; a stream of updates that looked at each of them would do nothing else."""
+    brain.settle()
+    read, reads = brain.log.read, []
+
+    def counted(topic: str, *more: Any) -> Any:
+        reads.append(topic)
+        return read(topic, *more)
+
+    monkeypatch.setattr(brain.log, "read", counted)
+    listening = threading.Thread(target=client.get, args=("/v1/updates?idle_s=1",), kwargs={"headers": keys["read"]})
+    listening.start()
+    publisher = Publisher(brain.log)
+    for number in range(50):
+        publisher.publish(swap(event_id=f"busy-{number}"))
+    listening.join()
+    assert INSIGHTS_UPDATED.name not in reads
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [
