@@ -103,7 +103,8 @@ class SignalsStage:
         if watch is None:
             watch = key.watches[episode.event.simulated] = _Watch(DriftMonitor(self._delta), RegimeMonitor())
         alarms = watch.drift.learn_one(ts_ms, episode.id, watched_values(episode.metrics, episode.features))
-        change = watch.regimes.learn_one(ts_ms, episode.id, seen(episode.event, episode.metrics, episode.features))
+        shown = seen(episode.event, episode.metrics, episode.features)
+        change = watch.regimes.learn_one(ts_ms, episode.id, shown, key.clock.now_ms)
         raised = [_alarm(episode, alarm) for alarm in alarms]
         return verdict, raised if change is None else [*raised, _change(episode, change)]
 

@@ -189,3 +189,17 @@ def test_a_state_that_is_not_ours_is_refused_and_changes_nothing() -> None:
         with pytest.raises(ValueError, match="not a snapshot of the signals stage"):
             stage.restore(bad)
     assert stage.snapshot() == state
+
+
+@pytest.mark.parametrize("number", [0, 50, 250])
+def test_one_record_with_a_date_far_ahead_silences_no_regimes(number: int) -> None:
+    """It is one look like another; what comes after it, in its own time, does not wait for that date."""
+    told = cycling()
+    wrong = episode(10_000, told[number].metrics["cost_bps"], hours=number / 6 + 24 * 90)
+    plain, ahead = (
+        [one.message for one in fold(SignalsStage(0, SETTINGS), episodes)[0] if isinstance(one.message, RegimeSignal)]
+        for episodes in (told, [*told[:number], wrong, *told[number:]])
+    )
+    assert len(plain) >= 3
+    assert [(one.previous, one.regime) for one in ahead] == [(one.previous, one.regime) for one in plain]
+    assert all(abs(one.since - other.since) <= timedelta(hours=1) for one, other in zip(ahead, plain, strict=True))

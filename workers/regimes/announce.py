@@ -34,6 +34,10 @@ class Announcer:
         """States are numbered anew: whatever comes next is raised."""
         self._said, self._state, self._run = None, -1, 0
 
+    def break_off(self) -> None:
+        """What was heard last does not go on: another run begins."""
+        self._state, self._run = -1, 0
+
     def hear(self, ts_ms: int, probabilities: Sequence[float], names: Sequence[str]) -> dict[str, Any] | None:
         """Take the probabilities after an observation; what is raised by it, as fields of a change."""
         state = max(range(len(probabilities)), key=lambda one: (probabilities[one], -one))

@@ -33,7 +33,7 @@ from workers.regimes.chain import Array
 from workers.regimes.filter import Filter
 from workers.regimes.fit import Chain, Fit
 from workers.regimes.model import described, robust, settled
-from workers.regimes.series import LEAST_GAP_MS, PRICE, SERIES, Series, price_change
+from workers.regimes.series import FAR_AHEAD_MS, LEAST_GAP_MS, PRICE, SERIES, Series, price_change
 
 FIRST = 160
 EVERY = 640
@@ -108,14 +108,18 @@ class RegimeMonitor:
         """The filter's probabilities, in the order of the model's states; empty before there is one."""
         return () if self._running is None else tuple(self._running.probabilities)
 
-    def learn_one(self, ts_ms: int, episode_id: str, values: Mapping[str, float]) -> Change | None:
-        """Take what an execution shows (``series.seen``); the change that it makes sure of, if it does.
+    def learn_one(self, ts_ms: int, episode_id: str, values: Mapping[str, float], now_ms: int | None = None) -> Change | None:
+        """Take what an execution shows (``series.seen``); the change that it makes sure of, if it does. ``now_ms`` is what the
+        key's clock says, where there is one: a look far ahead of it was of one record with a wrong date, and nothing waits for it.
 
         Raises:
             ValueError: a value is not finite.
         """
         if not all(math.isfinite(value) for value in values.values()):
             raise ValueError("a regime monitor takes finite numbers only")
+        if self._last_ms is not None and now_ms is not None and self._last_ms - now_ms > FAR_AHEAD_MS:
+            self._last_ms = self._price = None
+            self._announcer.break_off()
         if self._last_ms is not None and ts_ms - self._last_ms < LEAST_GAP_MS:
             return None
         observed = self._observed(ts_ms, values)

@@ -10,7 +10,8 @@ In order of preference:
   day and night may be two of them.
 
 Two executions within ``LEAST_GAP_MS`` are one look at the market, and one that is not after the last look is none: the chain goes
-forward in time.
+forward in time. A last look that is ``FAR_AHEAD_MS`` ahead of the key's clock (``workers/clock.py``) had a wrong date, and no longer
+counts.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from workers.costs import mid_before
 from workers.metrics import rounded, workable
 
 LEAST_GAP_MS = 60_000
+FAR_AHEAD_MS = 3_600_000
 HOUR_MS = 3_600_000.0
 BPS = 10_000.0
 PRICE = "price"

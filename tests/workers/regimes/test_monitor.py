@@ -18,6 +18,7 @@ from workers.regimes.monitor import FIRST, Change, RegimeMonitor
 from workers.regimes.series import PRICE, log_price, seen
 
 MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
 Row = tuple[int, dict[str, float]]
 
 
@@ -160,3 +161,13 @@ def test_a_price_is_the_same_whichever_way_the_trade_goes() -> None:
     assert log_price(turned) == pytest.approx(price)
     shown = seen(plain, {"cost_bps": 3.0, "gas_gwei": 7.0}, {"volatility": True, "router": "alpha"})
     assert shown == {"cost_bps": 3.0, "gas_gwei": 7.0, PRICE: price}
+
+
+def test_time_that_goes_back_from_a_wrong_date_is_no_gap_between_prices() -> None:
+    monitor = RegimeMonitor()
+    monitor.learn_one(0, "a", {PRICE: 1.0}, None)
+    monitor.learn_one(10**10, "wrong", {PRICE: 1.0}, 0)
+    for i in range(1, 4):
+        monitor.learn_one(i * HOUR_MS, f"e{i}", {PRICE: 1.0 + i}, (i - 1) * HOUR_MS)
+    gathered = monitor.to_plain()["gathered"]["price_change"]
+    assert gathered == [0.0, 10_000.0, 10_000.0]  # to the wrong date; then none back from it, and one an hour
