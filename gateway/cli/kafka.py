@@ -160,6 +160,8 @@ def mirror(arguments: dict[str, str | None], source: str, target: str, as_json: 
     from streams.kafka.mirror import hand_over
     from streams.kafka.mirror import mirror as copy
 
+    if not target.startswith("kafka://"):
+        fail(f"{target} is no cluster", hint="name it as kafka://HOST:PORT")
     settings = load_settings(**{**arguments, "broker": target})
     path = Path(source.removeprefix("embedded://"))
     if not source.startswith("embedded://") or not path.is_file():

@@ -128,7 +128,7 @@ def demo(arguments: dict[str, str | None], events: int, seed: int, as_json: bool
     if as_json:
         print_json({"simulated": True, "seed": seed, **live.summary(), "verdict": report.to_plain()})
         return
-    click.echo(live.line())
+    click.echo(live.line() if live.counts else "a pipeline that runs already did the work: see defi-brain status")
     click.echo(f"\nwhat it learned, all of it simulated ({len(learned)} insights):")
     planted = {verdict.stated.claim.canonical: ", ".join(verdict.effects) for verdict in report.planted_claims}
     print_table(

@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from gateway.cli.output import Progress, json_option, plain_errors, print_json
 from gateway.settings import load_settings
@@ -53,6 +54,9 @@ def simulate(
             raise click.UsageError("--truth, --out, --publish and --no-effects belong to a market's events, not to --agent")
         _trade(agent, market, seed, orders, load_settings(**arguments), as_json)
         return
+    given = click.get_current_context().get_parameter_source
+    if any(given(name) is not ParameterSource.DEFAULT for name in ("market", "orders")):
+        raise click.UsageError("--market and --orders belong to --agent; --events says how long a market's events are")
     from streams.sources.market import simulate as events_of
     from streams.sources.market import truth_of
 
@@ -79,6 +83,10 @@ def simulate(
     if as_json:
         written = {"out": str(out) if out else None, "published": publish, "truth": str(truth) if truth else None}
         print_json({"simulated": True, "seed": seed, "events": events, **written})
+    elif publish:
+        click.echo(f"{events} simulated events published; a running pipeline (defi-brain up) takes them up", err=True)
+    elif out:
+        click.echo(f"{events} simulated events in {out}", err=True)
 
 
 def _trade(agent: str, market: str, seed: int, orders: int, settings: Settings, as_json: bool) -> None:

@@ -6,6 +6,7 @@ import json
 import logging
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -15,8 +16,12 @@ import apsw
 import pytest
 from click.testing import CliRunner, Result
 
+from gateway.brain import open_service
 from gateway.cli import main
 from gateway.cli.output import pass_warnings_on
+from gateway.composition import open_pipeline
+from gateway.keys import Caller, Tier
+from gateway.settings import load_settings
 from stores.sqlite import connection
 
 EXECUTION = '{"tool": "probe", "agent_id": "a", "status": "success", "ts_executed": "2025-01-01T12:00:00Z", "reward": "1.5"}'
@@ -169,10 +174,6 @@ def test_a_note_is_no_directive(brain: Path) -> None:
     assert run(brain, "directives", "submit", "No swaps above 100 ETH.").exit_code == 0
     (one,) = json.loads(run(brain, "directives", "list", "--json").stdout)["directives"]
     assert run(brain, "directives", "archive", one["id"][:8]).exit_code == 0
-    from gateway.brain import open_service
-    from gateway.keys import Caller, Tier
-    from gateway.settings import load_settings
-
     with open_service(load_settings(data_dir=str(brain))) as service:
         note = service.remember(Caller("desk", Tier.FEEDBACK), "n-1", "The blue pool reverts at noon.", wait_s=20)
     done = run(brain, "directives", "archive", str(note.insight_id))
@@ -239,3 +240,32 @@ def test_the_help_names_every_format_of_ingest(tmp_path: Path) -> None:
 
     shown = run(tmp_path, "ingest", "--help").stdout
     assert [name for name in FORMATS if name not in shown] == []
+
+
+def test_simulate_says_where_the_events_went_and_refuses_what_belongs_to_an_agent(tmp_path: Path) -> None:
+    assert "5 simulated events published" in run(tmp_path, "simulate", "--seed", "1", "--events", "5", "--publish").stderr
+    file = tmp_path / "market.jsonl"
+    assert f"5 simulated events in {file}" in run(tmp_path, "simulate", "--seed", "1", "--events", "5", "--out", str(file)).stderr
+    for option in (("--market", "drifting"), ("--orders", "10")):
+        done = run(tmp_path, "simulate", "--seed", "1", "--events", "5", *option)
+        assert (done.exit_code, done.stdout, "belong to --agent" in done.stderr) == (2, "", True)
+
+
+def test_a_demo_whose_work_another_process_does_claims_no_counts(brain: Path) -> None:
+    settings = load_settings(data_dir=str(brain))
+    stop = threading.Event()
+    with open_pipeline(settings) as pipeline:
+        running = threading.Thread(target=pipeline.driver.run, args=(stop,))
+        running.start()
+        try:
+            done = run(brain, "demo", "--events", "100")
+        finally:
+            stop.set()
+            running.join()
+    assert done.exit_code == 0
+    assert done.stdout.startswith("a pipeline that runs already did the work")
+
+
+def test_what_is_no_cluster_is_no_place_to_mirror_to(brain: Path) -> None:
+    done = run(brain, "mirror", "--from", f"embedded://{brain / 'log.db'}", "--to", "elsewhere")
+    assert (done.exit_code, "name it as kafka://HOST:PORT" in done.stderr) == (1, True)
