@@ -125,7 +125,7 @@ def _duplicates(insights: InsightStore, embedder: Embedder, active: Sequence[Ins
             for hit in hits
             if hit.insight.id not in taken | {one.id} and hit.insight.directive is None
         ]
-        verdict = dedup.judge(one.text, one.key, near, one.claim)
+        verdict = dedup.judge(one.text, one.key, near, one.claim, simulated=one.simulated)
         if verdict.duplicate is None or one.id in taken:
             continue
         stays, goes = dedup.survivor(one, verdict.duplicate)

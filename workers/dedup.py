@@ -1,6 +1,6 @@
 """Dedup on write: when is a sentence that is about to be kept one that is kept already?
 
-Two sentences about the same subject are duplicates where **all** of this holds:
+Two sentences about the same subject, both of real or both of simulated executions, are duplicates where **all** of this holds:
 
 1. the kept one is among the ``NEAREST`` five by cosine, and within ``THRESHOLD``: 0.95, or 0.85 (from where on a cosine counts as
    reinforcement) where both have the same words in another order;
@@ -67,14 +67,17 @@ class DedupVerdict:
         return "; ".join(f"{one.insight_id[:8]} at {one.similarity:.3f}: {one.why}" for one in told)
 
 
-def judge(text: str, key: str, candidates: Sequence[Candidate], claim: Claim | None = None) -> DedupVerdict:
-    """Whether a sentence about ``key`` is one of the candidates again. Those that are not active or about another key do not count.
+def judge(
+    text: str, key: str, candidates: Sequence[Candidate], claim: Claim | None = None, *, simulated: bool = False
+) -> DedupVerdict:
+    """Whether a sentence about ``key`` is one of the candidates again. Those that are not active, about another key, or simulated
+    where it is not (or the other way round) do not count.
 
     The nearest is compared first; equal ones come by id.
     """
     said = values(text)
     comparisons: list[Comparison] = []
-    for one in nearest(candidates, key):
+    for one in nearest(candidates, key, simulated=simulated):
         why = _unlike(said, one, claim)
         comparisons.append(Comparison(one.insight.id, one.similarity, not why, why or "says the same, and every value is equal"))
         if not why:
@@ -82,9 +85,12 @@ def judge(text: str, key: str, candidates: Sequence[Candidate], claim: Claim | N
     return DedupVerdict(None, None, tuple(comparisons))
 
 
-def nearest(candidates: Sequence[Candidate], key: str, least: float = REINFORCED_FROM) -> list[Candidate]:
+def nearest(
+    candidates: Sequence[Candidate], key: str, least: float = REINFORCED_FROM, *, simulated: bool = False
+) -> list[Candidate]:
     """The five nearest active candidates about a key, from ``least`` on."""
-    near = [one for one in candidates if one.insight.status is InsightStatus.ACTIVE and one.insight.key == key]
+    subject = (InsightStatus.ACTIVE, key, simulated)
+    near = [one for one in candidates if (one.insight.status, one.insight.key, one.insight.simulated) == subject]
     ordered = sorted(near, key=lambda one: (-one.similarity, one.insight.id))[:NEAREST]
     return [one for one in ordered if one.similarity >= least]
 

@@ -133,10 +133,10 @@ def decide(note: RememberNote, candidates: Sequence[Candidate], corrected: Insig
     """
     if corrected is not None:
         return _correction(note, corrected, None, "the author says which note this one corrects")
-    same = dedup.judge(note.text, note.key, candidates)
+    same = dedup.judge(note.text, note.key, candidates, simulated=note.simulated)
     if same.duplicate is not None:
         return _agreement(note, same.duplicate, same.similarity, same.comparisons[-1].why)
-    near = dedup.nearest(candidates, note.key, LEAST)
+    near = dedup.nearest(candidates, note.key, LEAST, simulated=note.simulated)
     for one in near:
         conflict = _conflict(note, one)
         if conflict is not None:

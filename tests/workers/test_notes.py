@@ -102,6 +102,18 @@ def test_another_subject_an_archived_note_and_a_name_do_not_count() -> None:
     assert decide(note("n", OLD.text), [*near(elsewhere), *near(archived)]).event is Event.NEW
 
 
+@pytest.mark.parametrize("simulated", [True, False])
+@pytest.mark.parametrize("text", [OLD.text, "Gas limit is 40 gwei.", "Gas limit is not 30 gwei."])
+def test_what_was_simulated_neither_confirms_nor_retires_what_is_real(text: str, simulated: bool) -> None:
+    there = kept(OLD.text, simulated=not simulated)
+    done = remember(note("n", text, author="other", simulated=simulated), near(there, 1.0))
+    assert (done.verdict.event, [after.simulated for _, after in done.changes]) == (Event.NEW, [simulated])
+    assert (
+        decide(note("n", text, author="other", simulated=simulated), near(kept(OLD.text, simulated=simulated))).event
+        is not Event.NEW
+    )
+
+
 def test_a_correction_that_is_named_retires_whatever_its_words() -> None:
     done = remember(note("n", "It rained.", author="other", corrects="old"), (), OLD)
     assert (done.verdict.event, effect(done)[0][3]) == (Event.SUPERSEDED, "archived")

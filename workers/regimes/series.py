@@ -10,8 +10,8 @@ In order of preference:
   day and night may be two of them.
 
 Two executions within ``LEAST_GAP_MS`` are one look at the market, and one that is not after the last look is none: the chain goes
-forward in time. A last look that is ``FAR_AHEAD_MS`` ahead of the key's clock (``workers/clock.py``) had a wrong date, and no longer
-counts.
+forward in time. A last look that is ``FAR_AHEAD_MS`` ahead of the key's clock (``workers/clock.py``) had a wrong date and does not
+count any more.
 """
 
 from __future__ import annotations
