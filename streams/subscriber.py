@@ -42,6 +42,7 @@ class Subscriber:
         known = log.committed(group) if group is not None else {}
         self._read = {partition: known.get((topic.name, partition), offset) for partition, offset in first.items()}
         self._given: dict[Partition, int] = {}
+        self._committed = dict(self._read)
 
     def updates(self, timeout_s: float | None = None) -> Iterator[InsightUpdate]:
         """Updates as they come; ends after ``stop``, or when ``timeout_s`` pass without one (0: what is there now)."""
@@ -56,15 +57,20 @@ class Subscriber:
         return self.updates()
 
     def commit(self) -> None:
-        """Record durably that the group has got everything handed out so far.
+        """Record durably that the group has got everything handed out so far, and what there was to skip behind it.
 
         Raises:
             ValueError: the subscriber has no group.
         """
         if self._group is None:
             raise ValueError("a subscriber without a group has nowhere to commit")
-        if self._given:
-            self._log.commit(self._group, self._given)
+        waiting = {where for where, _, _ in self._ready}
+        read = {(self._topic.name, partition): offset for partition, offset in self._read.items()}
+        done = {where: self._given.get(where, 0) if where in waiting else offset for where, offset in read.items()}
+        moved = {where: offset for where, offset in done.items() if offset > self._committed[where[1]]}
+        if moved:
+            self._log.commit(self._group, moved)
+            self._committed |= {partition: offset for (_, partition), offset in moved.items()}
 
     def stop(self) -> None:
         """End the iteration, also from another thread or a signal handler."""

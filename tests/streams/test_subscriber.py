@@ -63,6 +63,24 @@ def test_a_group_goes_on_where_it_committed(log: EmbeddedLog) -> None:
     assert [revision for _, revision in seen(Subscriber(log, group="other"))] == [1, 2, 3, 4, 5]
 
 
+def test_a_group_is_past_what_it_skips_as_well(log: EmbeddedLog) -> None:
+    """Else it would lag for ever behind junk at the end, and get repeated revisions anew after a restart."""
+    junk = NewRecord(INSIGHTS_UPDATED.name, b"a", b"junk")
+    announce(log, update("a", 1), update("a", 2), update("a", 1), update("a", 2))
+    log.append([junk, junk])
+    first = Subscriber(log, group="desk")
+    assert seen(first) == [("a", 1), ("a", 2)]
+    first.commit()
+    assert sum(lag.records for lag in log.lags() if lag.kind == "group") == 0
+    assert seen(Subscriber(log, group="desk")) == []
+    announce(log, update("a", 3), update("a", 4))
+    log.append([junk])
+    updates = first.updates(timeout_s=0)
+    assert next(updates).revision == 3
+    first.commit()
+    assert seen(Subscriber(log, group="desk")) == [("a", 4)], "what waits is not committed, nor what comes after it"
+
+
 def test_committing_needs_a_group(log: EmbeddedLog) -> None:
     with pytest.raises(ValueError, match="without a group"):
         Subscriber(log).commit()
