@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 from schemas.claims import Claim
 from schemas.insights import Insight, InsightStatus
+from stores.places import is_simulated
 from workers.contradiction import Relation, claims
 from workers.values import Values, differences, values
 
@@ -88,9 +89,14 @@ def judge(
 def nearest(
     candidates: Sequence[Candidate], key: str, least: float = REINFORCED_FROM, *, simulated: bool = False
 ) -> list[Candidate]:
-    """The five nearest active candidates about a key, from ``least`` on."""
-    subject = (InsightStatus.ACTIVE, key, simulated)
-    near = [one for one in candidates if (one.insight.status, one.insight.key, one.insight.simulated) == subject]
+    """The five nearest active candidates about a key, from ``least`` on. About a simulated key everything is simulated."""
+    near = [
+        one
+        for one in candidates
+        if one.insight.status is InsightStatus.ACTIVE
+        and one.insight.key == key
+        and (one.insight.simulated == simulated or is_simulated(key))
+    ]
     ordered = sorted(near, key=lambda one: (-one.similarity, one.insight.id))[:NEAREST]
     return [one for one in ordered if one.similarity >= least]
 

@@ -114,6 +114,13 @@ def test_what_was_simulated_neither_confirms_nor_retires_what_is_real(text: str,
     )
 
 
+def test_about_a_simulated_key_everything_is_simulated() -> None:
+    """A note about it need not say so to be told that this is known."""
+    mined = apply(None, add("i", text=OLD.text, key="swap:1-simulated:A/B", simulated=True))
+    assert isinstance(mined, Insight)
+    assert decide(note("n", OLD.text, key="swap:1-simulated:A/B"), near(mined)).event is Event.KNOWN
+
+
 def test_a_correction_that_is_named_retires_whatever_its_words() -> None:
     done = remember(note("n", "It rained.", author="other", corrects="old"), (), OLD)
     assert (done.verdict.event, effect(done)[0][3]) == (Event.SUPERSEDED, "archived")
