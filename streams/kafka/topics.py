@@ -160,7 +160,10 @@ async def admin_client(settings: Settings) -> AsyncIterator[AIOKafkaAdminClient]
         await admin.start()
     except KafkaError as error:
         await admin.close()
-        raise LogError(f"the cluster at {','.join(arguments['bootstrap_servers'])} cannot be reached: {error}") from None
+        raise LogError(
+            f"the cluster at {','.join(arguments['bootstrap_servers'])} cannot be reached: {error}",
+            hint="does it run, and do the broker's address and the kafka_* settings fit it?",
+        ) from None
     try:
         yield admin
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+import socket
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -269,3 +270,16 @@ def test_a_demo_whose_work_another_process_does_claims_no_counts(brain: Path) ->
 def test_what_is_no_cluster_is_no_place_to_mirror_to(brain: Path) -> None:
     done = run(brain, "mirror", "--from", f"embedded://{brain / 'log.db'}", "--to", "elsewhere")
     assert (done.exit_code, "name it as kafka://HOST:PORT" in done.stderr) == (1, True)
+
+
+def test_a_cluster_that_is_not_there_is_two_lines_and_a_finding(brain: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody answers
+        broker = ("--broker", f"kafka://127.0.0.1:{taken.getsockname()[1]}")
+        with unconfigured():
+            done = run(brain, *broker, "status")
+        checks = json.loads(run(brain, *broker, "doctor", "--json").stdout)["checks"]
+    error, hint = done.stderr.splitlines()
+    assert (done.exit_code, "cannot be reached" in error, hint.startswith("hint: does it run")) == (1, True, True)
+    (wrong,) = [check for check in checks if not check["ok"]]
+    assert (wrong["name"], bool(wrong["hint"])) == ("log", True)
