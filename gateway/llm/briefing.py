@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from gateway.briefing import FEWEST, MAX_CHARS, MOST, Write, briefing, bullet, fitting
@@ -55,9 +56,12 @@ BULLETS_SCHEMA: dict[str, Any] = {
 
 
 class BriefingWriter:
-    """Writes briefings with a model. ``publish`` puts what was said into the log. Asks anew only when the memories have changed."""
+    """Writes briefings with a model. ``publish`` puts what was said into the log. Asks anew only when the memories have changed.
 
-    def __init__(self, asker: Asker, publish: Callable[[ModelSaid], object]) -> None:
+    ``asker`` makes an asker for each briefing, with the budget that is left by then: proposals are paid out of the same one.
+    """
+
+    def __init__(self, asker: Callable[[], Asker], publish: Callable[[ModelSaid], object]) -> None:
         self._asker = asker
         self._publish = publish
         self._prompt = load_prompt("briefing.v1")
@@ -77,7 +81,7 @@ class BriefingWriter:
     def _asked(self, directives: Sequence[Insight], insights: Sequence[Insight], basis: str) -> BriefingView | None:
         listed = "\n".join(f"{number}. {quoted(one.text)}" for number, one in enumerate(insights, 1))
         room = {"fewest": str(FEWEST), "most": str(MOST - len(directives)), "longest": str(LONGEST)}
-        asked = self._asker.ask("briefing", "briefing", self._prompt, BULLETS_SCHEMA, basis, memories=listed, **room)
+        asked = self._asker().ask("briefing", "briefing", self._prompt, BULLETS_SCHEMA, basis, memories=listed, **room)
         said = asked.said
         kept: list[tuple[str, tuple[Insight, ...]]] = []
         judgements = []
@@ -100,7 +104,7 @@ class BriefingWriter:
 def briefing_by_model(settings: Settings, log: AnyLog) -> Iterator[Write]:
     """What writes briefings with the settings' model."""
     with open_model(settings) as model:
-        asker = make_asker(settings, model, History(log), model_breaker(settings))
+        asker = partial(make_asker, settings, model, History(log), model_breaker(settings))
         yield BriefingWriter(asker, Publisher(log, source="gateway").publish).write
 
 

@@ -12,11 +12,12 @@ from gateway.briefing import MAX_CHARS, briefing
 from gateway.llm.asker import Asker, Budget
 from gateway.llm.briefing import BriefingWriter, briefing_by_model, judged
 from gateway.llm.port import Answer, Ask, ModelRefused
-from gateway.llm.wiring import model_breaker
+from gateway.llm.wiring import model_breaker, utc_now
 from schemas.insights import Insight
 from schemas.model_said import ModelSaid
 from schemas.settings import Settings
 from streams.embedded.log import EmbeddedLog
+from streams.publisher import Publisher
 from tests.support.llm import endpoint, saying
 from tests.support.sqlite import START, directive, insight
 from workers.ledger import apply
@@ -55,7 +56,7 @@ class Model:
 def writer(model: Model) -> tuple[BriefingWriter, list[ModelSaid]]:
     said: list[ModelSaid] = []
     asker = Asker(model, model_breaker(Settings()), Budget(100_000), clock=lambda: START, retries=0)
-    return BriefingWriter(asker, said.append), said
+    return BriefingWriter(lambda: asker, said.append), said
 
 
 def ordered() -> Insight:
@@ -137,3 +138,17 @@ def test_over_an_endpoint_and_into_the_log(tmp_path: Path) -> None:
             told = write([], INSIGHTS)
         assert len(told.bullets) == 3
         assert log.end_offsets("brain.model.said.v1")[0] == 1
+
+
+def test_what_others_spent_meanwhile_is_not_there_to_spend(tmp_path: Path) -> None:
+    """The hour's tokens are one budget, whoever asks: rounds of proposals go on while the schedule waits for its next turn."""
+    with endpoint(saying(json.dumps({"bullets": GOOD}))) as served, EmbeddedLog(tmp_path / "log.db") as log:
+        settings = Settings(llm_url=served.url, llm_timeout_s=30.0, llm_tokens_per_hour=20_000)
+        with briefing_by_model(settings, log) as write:
+            spent = ModelSaid(
+                said_id="elsewhere", ts=utc_now(), purpose="claims", subject="a", prompt="claims.v1", prompt_sha256="0" * 64, model="m",
+                asked="?", outcome="answered", prompt_tokens=20_000,
+            )  # fmt: skip
+            Publisher(log).publish(spent)
+            assert write([], INSIGHTS) == briefing([], INSIGHTS)
+            assert served.asked == []
