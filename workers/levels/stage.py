@@ -27,7 +27,7 @@ from workers.drift import Alarm
 from workers.levels.book import AUTHOR, Book
 from workers.levels.frontier import Frontier
 from workers.levels.group import Group, Name, Part, everything, tool_of
-from workers.stage import Delivery, Emission, Outcome, caused
+from workers.stage import Delivery, Emission, Outcome, Refusal, caused
 
 STATE_VERSION = 1
 LEVELS = 3
@@ -66,10 +66,15 @@ class LevelsStage:
     def handle(self, batch: Sequence[Delivery]) -> Outcome:
         """Fold a batch in. Nothing depends on where it was cut."""
         emissions: list[Emission] = []
+        refusals: list[Refusal] = []
         duplicates, counts = 0, {"late_windows": 0, "thinned_episodes": 0}
         for delivery in batch:
             record: WindowClosed = delivery.message
-            if record.source >= len(self._next) or record.sequence < self._next[record.source]:
+            if record.source >= len(self._next):
+                detail = f"it is of partition {record.source} of the episodes, and there are {len(self._next)}"
+                refusals.append(Refusal(delivery.position, "unknown_source", detail))
+                continue
+            if record.sequence < self._next[record.source]:
                 duplicates += 1
                 continue
             self._next[record.source] = record.sequence + 1
@@ -85,7 +90,8 @@ class LevelsStage:
             kind = str(one.message.kind)  # type: ignore[attr-defined]
             counts[kind] = counts.get(kind, 0) + 1
         counted = {name: count for name, count in counts.items() if count}
-        return Outcome(emissions=emissions, processed=len(batch) - duplicates, duplicates=duplicates, counts=counted)
+        processed = len(batch) - duplicates - len(refusals)
+        return Outcome(emissions, refusals, processed=processed, duplicates=duplicates, counts=counted)
 
     def _close(self, start: int) -> list[Emission]:
         end_ms = self._windows.end_of(start)

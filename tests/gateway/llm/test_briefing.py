@@ -146,8 +146,8 @@ def test_what_others_spent_meanwhile_is_not_there_to_spend(tmp_path: Path) -> No
         settings = Settings(llm_url=served.url, llm_timeout_s=30.0, llm_tokens_per_hour=20_000)
         with briefing_by_model(settings, log) as write:
             spent = ModelSaid(
-                said_id="elsewhere", ts=utc_now(), purpose="claims", subject="a", prompt="claims.v1", prompt_sha256="0" * 64, model="m",
-                asked="?", outcome="answered", prompt_tokens=20_000,
+                said_id="elsewhere", ts=utc_now(), purpose="claims", subject="a", prompt="claims.v1", prompt_sha256="0" * 64,
+                model="m", asked="?", outcome="answered", prompt_tokens=20_000,
             )  # fmt: skip
             Publisher(log).publish(spent)
             assert write([], INSIGHTS) == briefing([], INSIGHTS)

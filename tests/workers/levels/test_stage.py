@@ -133,6 +133,14 @@ def test_windows_that_come_again_are_duplicates(made: list[WindowClosed]) -> Non
     assert stage.snapshot() == before
 
 
+def test_a_window_of_a_partition_that_there_is_not_is_refused_and_not_called_a_duplicate(made: list[WindowClosed]) -> None:
+    stage = LevelsStage(sources=2)
+    batch = [one for one in made if one.source < 2][:4]
+    foreign = made[0].model_copy(update={"source": 2, "sequence": 0})
+    outcome = stage.handle(deliveries([*batch, foreign]))
+    assert (outcome.processed, outcome.duplicates, [one.reason for one in outcome.refusals]) == (4, 0, ["unknown_source"])
+
+
 def test_history_that_is_filled_in_joins_the_evidence_and_reopens_nothing(made: list[WindowClosed]) -> None:
     stage = LevelsStage()
     stage.handle(deliveries(made[:150]))
