@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -54,9 +54,14 @@ class Sessions:
         session = Session(key.caller, self._random(32), self._monotonic() + HOURS * 3600)
         with self._lock:
             self._held[_hashed(cookie)] = session
-            while len(self._held) > _MOST:
-                self._held.popitem(last=False)
+            if len(self._held) > _MOST:
+                self._drop_one()
         return cookie
+
+    def _drop_one(self) -> None:
+        """The oldest session of the key that has most: whoever signs in over and over signs nobody else out."""
+        ((most, _),) = Counter(one.caller.key_id for one in self._held.values()).most_common(1)
+        del self._held[next(cookie for cookie, one in self._held.items() if one.caller.key_id == most)]
 
     def of(self, cookie: str | None) -> Session | None:
         """The session of a cookie, while it lasts and its key is in use."""

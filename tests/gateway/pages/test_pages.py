@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from gateway.keys import Tier
 from gateway.pages.app import create_pages
 from gateway.pages.render import MENU
-from gateway.pages.session import COOKIE, HOURS
+from gateway.pages.session import COOKIE, HOURS, Sessions
 from schemas.operations import LinkInsights
 from schemas.topics import SIGNALS_RAISED
 from streams.publisher import Publisher
@@ -368,6 +368,15 @@ def test_a_session_ends_after_its_hours(brain: Brain) -> None:
     assert client.get("/").status_code == 200
     clock.forward(hours=2)
     assert client.get("/").status_code == 303
+
+
+def test_who_signs_in_over_and_over_signs_nobody_else_out(brain: Brain) -> None:
+    sessions = Sessions(brain.keys, lambda: 0.0)
+    calm = sessions.open(brain.key("calm", Tier.READ))
+    busy_key = brain.key("busy", Tier.READ)
+    busy = [sessions.open(busy_key) for _ in range(1_010)]
+    assert sessions.of(calm) is not None
+    assert [sessions.of(one) is not None for one in busy] == [False] * 11 + [True] * 999
 
 
 def test_the_cookie_is_for_this_site_only(brain: Brain, pages: Starlette) -> None:
