@@ -179,7 +179,10 @@ class Writing:
         op_id = self._op_id(caller, request_id)
         place = self._wait(lambda: self._insights.applied_place(op_id), wait_s)
         if place is None:
-            raise NotFound(f"nothing of yours under request id {request_id!r} has been applied", hint="it may still be pending")
+            raise NotFound(
+                f"nothing of yours under request id {request_id!r} has been applied",
+                hint="it is pending or was refused: send it again under the same id to hear which",
+            )
         return self._told(request_id, op_id, Fate("applied", place=place), duplicate=True)
 
     # --- sending and waiting
