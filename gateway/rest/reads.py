@@ -194,7 +194,7 @@ def search_episodes(
     return EpisodeHitsView(items=tuple(EpisodeHitView(**found_episode(hit), reflection=hit.reflection) for hit in hits))
 
 
-@router.get("/episodes/{episode_id}", response_model=EpisodeView, responses=documented(404) | NOT_MODIFIED)
+@router.get("/episodes/{episode_id}", response_model=EpisodeView, responses=documented(404, 410) | NOT_MODIFIED)
 def episode(request: Request, caller: Reader, episode_id: Id) -> Response:
     """One episode."""
     found = service_of(request).episode(caller, episode_id)

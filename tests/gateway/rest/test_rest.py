@@ -16,11 +16,12 @@ from fastapi.testclient import TestClient
 from gateway.keys import Tier
 from gateway.rest.app import Limits, create_app
 from gateway.rest.guards import RateLimit, TooMany
+from schemas.identity import content_id
 from schemas.signals import Signal
 from schemas.topics import INSIGHTS_UPDATED, OPERATIONS, SIGNALS_RAISED
 from streams.publisher import Publisher
 from tests.support.events import swap
-from tests.support.gateway import READER, Brain
+from tests.support.gateway import ADMIN, READER, Brain
 from tests.support.sqlite import add, directive, signal
 
 Headers = dict[str, dict[str, str]]
@@ -315,6 +316,18 @@ def test_what_is_not_there(client: TestClient, keys: Headers) -> None:
         assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json"), path
     wrong = client.delete("/v1/stats", headers=keys["read"])
     assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET")
+
+
+def test_what_was_forgotten_is_gone_and_the_document_says_so(client: TestClient, brain: Brain, keys: Headers) -> None:
+    brain.publish(add("to-go"), swap(event_id="to-go", agent_id="x"))
+    episode = content_id("episode", "to-go")
+    brain.service.forget(ADMIN, "go-1", "to-go", "wrong", 20.0)
+    brain.service.forget_episode(ADMIN, "go-2", episode, "wrong", 20.0)
+    paths = client.get("/v1/openapi.json").json()["paths"]
+    for path, one in (("/v1/insights/{insight_id}", "to-go"), ("/v1/episodes/{episode_id}", episode)):
+        answer = client.get(path.partition("{")[0] + one, headers=keys["read"])
+        assert (answer.status_code, answer.json()["code"]) == (410, "forgotten")
+        assert "410" in paths[path]["get"]["responses"]
 
 
 def test_each_key_has_its_own_rate(brain: Brain) -> None:
