@@ -74,7 +74,7 @@ class MemoryLoop:
         self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="memory")
 
     def close(self) -> None:
-        """Let go of the threads; one that hangs is not waited for."""
+        """Let go of the threads; one that hangs is not waited for here, but the interpreter waits for it before it ends."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def __enter__(self) -> MemoryLoop:
