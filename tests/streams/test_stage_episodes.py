@@ -69,7 +69,7 @@ def test_another_log_is_refused(store: WritableEpisodeStore) -> None:
     EpisodeSink(store).bind("log-1")
     with pytest.raises(LogMismatch, match="another log") as caught:
         EpisodeSink(store).bind("log-2")
-    assert "rebuild" in (caught.value.hint or "")
+    assert "move the folder away" in (caught.value.hint or "")
 
 
 def test_an_empty_batch_is_nothing(store: WritableEpisodeStore) -> None:
