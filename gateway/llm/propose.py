@@ -33,6 +33,7 @@ from workers.distil import said as saying
 from workers.distil.confirm import Finding
 from workers.distil.learner import FIRST_MINING, GROWTH, Added, Judged
 from workers.distil.observations import View
+from workers.distil.stage import AUTHOR as DISTILLER
 from workers.distil.words import conditions as spoken_conditions
 from workers.metrics import METRICS
 from workers.proposals.claims import MOST, Proposed, added, read_proposal, round_alpha, weigh_proposals
@@ -119,10 +120,13 @@ class Proposer:
     # --- claims
 
     def _look_again(self, subject: Subject, done: Round, dry_run: bool) -> None:
-        """Vote on what a model had proposed about a key, on the rows that came since."""
+        """Vote on what a model had proposed about a key, on the rows that came since.
+
+        What the distiller votes on, having found it too, it judges alone: the same rows are no evidence twice.
+        """
         operations = []
         for insight in subject.insights:
-            if not insight.author.startswith(AUTHOR):
+            if not insight.author.startswith(AUTHOR) or any(one.author == DISTILLER for one in self._insights.history(insight.id)):
                 continue
             change = judged_again(insight, subject.evidence, self._limit)
             if change is not None:

@@ -168,8 +168,8 @@ def test_words_about_evidence_that_has_changed_are_refused(brain: Brain) -> None
     assert (refused.state, refused.reason) == ("refused", "changed_since")
 
 
-def test_what_was_proposed_is_judged_by_what_comes_later(brain: Brain) -> None:
-    brain.round(claims(claim()))
+def turn_round(brain: Brain) -> None:
+    """From now on load is what pays."""
     random = np.random.default_rng(9)
     later = [execution(ROWS + i, random) for i in range(130)]
     for one in later:
@@ -177,6 +177,23 @@ def test_what_was_proposed_is_judged_by_what_comes_later(brain: Brain) -> None:
         one["reward"] = str(round(float(random.normal(turned, 1)), 3))
     brain.publisher.publish_many(later)
     brain.work()
+
+
+def test_what_the_distiller_has_found_too_it_judges_alone(brain: Brain) -> None:
+    """It votes on the same rows, and no episode is evidence twice."""
+    brain.round(claims(claim()))
+    (insight,) = brain.held()
+    vote = {"op_id": "vote", "insight_id": insight.id, "ts": insight.validated_ts, "author": "distil", "reason": "the same holds"}
+    brain.publisher.publish(UpvoteInsight(**vote))
+    brain.work()
+    turn_round(brain)
+    done, _ = brain.round(NONE, key=brain.key)
+    assert done.operations == []
+
+
+def test_what_was_proposed_is_judged_by_what_comes_later(brain: Brain) -> None:
+    brain.round(claims(claim()))
+    turn_round(brain)
     done, _ = brain.round(NONE, key=brain.key)
     assert [one.kind for one in done.operations] == ["DOWNVOTE"]
     (insight,) = brain.held()
