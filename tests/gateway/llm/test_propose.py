@@ -13,6 +13,7 @@ from gateway.composition import Layout, open_sinks
 from gateway.fingerprint import fingerprint
 from gateway.llm.port import ModelUnavailable
 from gateway.llm.propose import LESSON
+from schemas.operations import UpvoteInsight
 from streams.rebuild import fold
 from tests.support.gateway import WordEmbedder
 from tests.support.taught import POISON, ROWS, Brain, execution
