@@ -116,7 +116,7 @@ def replay(arguments: dict[str, str | None], role: str, from_offset: int | None,
     """Let a worker read its topics again. It must not be running; what it did before it does not do twice."""
     from datetime import UTC, datetime
 
-    from gateway.kafka import INPUTS, require_kafka
+    from gateway.kafka import INPUTS, require_kafka, running_elsewhere
     from streams.kafka.client import group_of
     from streams.kafka.log import KafkaLog
     from streams.replay import earlier
@@ -127,6 +127,8 @@ def replay(arguments: dict[str, str | None], role: str, from_offset: int | None,
     require_kafka(settings, hint="on the embedded log `rebuild` folds everything again, and `dlq replay` sends letters again")
     moved: dict[tuple[str, int], int] = {}
     with KafkaLog(settings) as log:
+        if role in running_elsewhere(settings):
+            fail(f"a worker {role} is running", hint="stop it first: it would go on where it is")
         group = group_of(settings, role)
         committed = log.committed(group)
         for topic in INPUTS[role]:

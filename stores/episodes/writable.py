@@ -141,7 +141,9 @@ class WritableEpisodeStore(EpisodeStore):
         if self._header.log_id is None:
             self._replace_header(self._header.model_copy(update={"log_id": log_id}))
         if self._header.log_id != log_id:
-            raise EpisodeStoreError(f"the episodes at {self._folder} were filled from another log", hint=REBUILD)
+            raise EpisodeStoreError(
+                f"the episodes at {self._folder} were filled from another log", hint=f"use that log, or {REBUILD}"
+            )
 
     def next_offsets(self) -> dict[int, int]:
         """By partition, the offset after the last record that left a trace here; from there on nothing is certain to be kept."""

@@ -130,7 +130,7 @@ def test_what_cannot_be_is_said_in_a_line(kafka: Settings, tmp_path: Path) -> No
         assert "works on Kafka" in refused(embedded, *arguments)[0]
     assert "set broker to kafka://" in refused_without_hint(embedded, "topics", "check")
     nobody = kafka.model_copy(update={"broker": f"kafka://127.0.0.1:{free_port()}"})
-    assert "cannot be reached" in refused_without_hint(nobody, "status")
+    assert "cannot be reached" in refused(nobody, "status")[0]
     with open_slots(kafka, ["writer"]):
         assert "is being written by process" in refused(kafka, "worker", "writer")[0]
         market = tmp_path / "market.jsonl"
@@ -184,6 +184,7 @@ def test_a_log_moves_a_worker_runs_and_letters_are_sent_again(kafka: Settings, t
             assert parts == ["log", "meter", "cluster", "files", "info", "embedder"], "every part could be read"
             assert 'defi_brain_stage_received_records_total{stage="signals"} 40.0' in metrics
             assert set(json.loads(page(port, "/healthz") or "")["stages"]) == {"embed", "signals"}
+            assert refused(settings, "replay", "signals", "--from-offset", "1")[0] == "a worker signals is running"
         finally:
             worker.send_signal(signal.SIGTERM)
             out, _ = worker.communicate(timeout=60)
