@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import sha256
 
-from stores.sqlite.connection import Connection
+from stores.sqlite.connection import REBUILD, Connection
 from stores.sqlite.errors import StoreError
 from stores.sqlite.schema import MIGRATIONS, Migration
 
@@ -101,13 +101,13 @@ def _checked(connection: Connection, migrations: tuple[Migration, ...]) -> list[
         if (entry.id, entry.sha256) != (known.id, digest(known)):
             raise StoreError(
                 f"{connection.path}: schema step {entry.id} ({entry.name}) is not step {known.id} ({known.name}) of this version",
-                hint="use the version that made it, or `defi-brain rebuild` into an empty folder",
+                hint=f"use the version that made it, or {REBUILD}",
             )
     if len(done) > len(migrations):
         newest = done[-1]
         raise StoreError(
             f"{connection.path} was made by a newer version: it has schema step {newest.id} ({newest.name}), "
             f"this version knows {len(migrations)}",
-            hint="upgrade, or `defi-brain rebuild` into an empty folder",
+            hint=f"upgrade, or {REBUILD}",
         )
     return done

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stores.sqlite.connection import Connection
+from stores.sqlite.connection import REBUILD, Connection
 from stores.sqlite.errors import BadQuery, StoreError
 from stores.sqlite.filters import INSIGHT_WHERE
 
@@ -147,7 +147,7 @@ class VectorIndex:
                 numbers = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
                 flat = np.frombuffer(b"".join(row[1] for row in rows), dtype=np.float32)
                 if flat.size != len(rows) * self.dimension:
-                    raise StoreError("a stored vector has another length than the store's dimension", hint="`defi-brain rebuild`")
+                    raise StoreError("a stored vector has another length than the store's dimension", hint=REBUILD)
                 loaded = (seq, numbers, flat.reshape(len(rows), self.dimension))
                 if self._connection.writing:  # what is read here may be rolled back, and its number given to something else
                     self._matrix = None

@@ -21,7 +21,7 @@ from schemas.portfolio import PortfolioStanding
 from schemas.signals import Signal
 from schemas.usage import MemoryUsed
 from stores.sqlite import fence
-from stores.sqlite.connection import Backend, Connection, open_connection
+from stores.sqlite.connection import REBUILD, Backend, Connection, open_connection
 from stores.sqlite.errors import StoreError
 from stores.sqlite.filters import microseconds
 from stores.sqlite.links import forget_links, put_organised
@@ -317,7 +317,7 @@ class WritableInsightStore(InsightStore):
         if bound is not None:
             raise StoreError(
                 f"{self._connection.path} was filled from log {bound}, not {log_id}",
-                hint="put the right log back, or `defi-brain rebuild` into an empty folder",
+                hint=f"put the right log back, or {REBUILD}",
             )
         with self.transaction():
             self._connection.execute("INSERT INTO meta (name, value) VALUES ('log_id', ?)", (log_id,))
