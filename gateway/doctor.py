@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from gateway.composition import breakers_stage, layout
 from gateway.settings import config_path, unknown_in_environment
@@ -142,6 +143,23 @@ def _cluster(settings: Settings) -> str:
         return f"{settings.broker} answers, its topics are as they should be, {waiting} records wait for a worker"
 
 
+def _not_there(settings: Settings, path: Path, stage: str) -> str:
+    """A store that nothing was written to yet; one that was, and is gone, is a finding. A cluster's is in one folder of several."""
+    from gateway.composition import open_log
+
+    if not settings.on_kafka and settings.log_path.is_file():
+        try:
+            with open_log(settings) as log:
+                read = sum(log.stage_offsets(stage).values())
+        except BrainError:  # the log's own finding
+            read = 0
+        if read:
+            raise BrainError(
+                f"{path} is gone: {read} records were in it", hint="start defi-brain up: it is filled again from the log"
+            )
+    return f"{path} is not there yet"
+
+
 def _insights(settings: Settings) -> str:
     """The model in use made them, and nobody holds the file."""
     from stores.sqlite import InsightStore
@@ -149,7 +167,7 @@ def _insights(settings: Settings) -> str:
 
     path = layout(settings).insights
     if not path.exists():
-        return f"{path} is not there yet"
+        return _not_there(settings, path, "writer")
     with InsightStore.open(path, _made_by(settings)) as store:
         insights, signals = store.counts()
     with closing(open_connection(path)) as connection, connection.transaction():
@@ -163,7 +181,7 @@ def _episodes(settings: Settings) -> str:
 
     path = layout(settings).episodes
     if not path.exists():
-        return f"{path} is not there yet"
+        return _not_there(settings, path, "episodes")
     if not path.is_dir():
         raise BrainError(f"{path} is not a folder", hint="move it away: the pipeline makes the store again from the log")
     with EpisodeStore.open(path, _made_by(settings)) as store:

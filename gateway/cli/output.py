@@ -26,6 +26,15 @@ OURS = ("gateway", "streams", "workers", "stores", "schemas")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 
 
+ABOUT_FILES: dict[type[OSError], str] = {
+    PermissionError: "correct the owner or mode, or name another place",
+    FileExistsError: "move it away, or name another place",
+    NotADirectoryError: "a file stands where a folder should: move it away, or name another place",
+    FileNotFoundError: "make the folder first, or correct the path",
+}
+"""What to do about what the file system refuses."""
+
+
 class _Ours(logging.Filter):
     """Lets warnings of this program through, but for those about single records: a command counts records itself, and tells of a
     broker's or library's trouble in its error."""
@@ -95,7 +104,7 @@ def plain_errors(function: Callable[..., Any]) -> Callable[..., Any]:
         except BrokenPipeError:
             raise click.exceptions.Exit(0) from None
         except OSError as error:
-            fail(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
+            fail(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "), ABOUT_FILES.get(type(error)))
 
     return guarded
 

@@ -40,6 +40,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = folder / "one.jsonl"
     file.write_text(EXECUTION)
     assert run(folder / "data", "ingest", str(file), "--format", "tool-executions").exit_code == 0
+    assert run(folder / "data", "recall-tune", "set", "min_score", "0.0").exit_code == 0
     assert run(folder / "data", "keys", "create", "desk").exit_code == 0
     return folder / "data"
 
@@ -66,6 +67,11 @@ def _is_text(path: Path) -> None:
     Path(f"{path}-wal").unlink(missing_ok=True)
 
 
+def _is_gone(path: Path) -> None:
+    for file in path.parent.glob(f"{path.name}*"):
+        file.unlink()
+
+
 def _is_folder(path: Path) -> None:
     path.unlink()
     path.mkdir()
@@ -89,6 +95,8 @@ def _lacks_an_index(path: Path) -> None:
         ("log.db", _is_folder, "log", "move it away"),
         ("defi-brain.db", _is_text, "insights", "defi-brain up"),
         ("episodes", _is_file, "episodes", "move it away"),
+        ("episodes", shutil.rmtree, "episodes", "defi-brain up"),
+        ("defi-brain.db", _is_gone, "insights", "defi-brain up"),
         ("episodes", _lacks_an_index, "episodes", "defi-brain up"),
         ("vectors.db", _is_text, "vectors", "delete it"),
         ("keys.db", _is_text, "keys", "make new keys"),
@@ -283,3 +291,9 @@ def test_a_cluster_that_is_not_there_is_two_lines_and_a_finding(brain: Path) -> 
     assert (done.exit_code, "cannot be reached" in error, hint.startswith("hint: does it run")) == (1, True, True)
     (wrong,) = [check for check in checks if not check["ok"]]
     assert (wrong["name"], bool(wrong["hint"])) == ("log", True)
+
+
+def test_what_stands_in_the_way_of_a_folder_gets_a_hint(brain: Path) -> None:
+    _is_file(brain / "episodes")
+    done = run(brain, "directives", "submit", "No swaps above 100 ETH.")
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (1, "hint: move it away, or name another place")
