@@ -10,6 +10,10 @@ reorganisation (``removed``), perhaps mined again in another block. The newest v
     retracted                DUPLICATE    UPDATED if another block    DUPLICATE    UPDATED
     forgotten                DUPLICATE    DUPLICATE                   DUPLICATE    DUPLICATE
 
+Two who report one event under different record keys (one names the pair otherwise) put it into two partitions, and between
+partitions a log has no order: the row is then made of the records of the lowest partition alone, whichever came first, so that a
+rebuild gives the same row. Only that it was forgotten holds wherever it was said.
+
 Each row remembers the places in the log of the records that made it what it is. A record that stands before the last of them in
 its partition has been judged already and comes again, because of a crash between the store's write and the driver's commit: it is
 REPLAYED if it is one of them, and a DUPLICATE, as it was the first time, if it is not. So it changes nothing, and the counts come
@@ -71,6 +75,9 @@ def judge(kept: Kept | None, place: Place, event: ToolExecution, *, forgotten: b
         return Effect.DUPLICATE
     if forgotten:
         return Effect.UPDATED
+    own = min(partition for partition, _ in kept.places)
+    if place.partition != own:
+        return Effect.UPDATED if place.partition < own else Effect.DUPLICATE
     if event.removed:
         return Effect.DUPLICATE if kept.retracted else Effect.UPDATED
     if event.status is Status.PENDING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -83,3 +84,33 @@ def deliver(kept: Kept | None, events: list[tuple[At, ToolExecution]]) -> tuple[
             kept = after(kept, place, event)
         effects.append(effect)
     return kept, effects
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), versions), min_size=1, max_size=10), st.none() | st.integers(0, 2), st.randoms())
+def test_the_order_between_partitions_makes_no_difference(
+    log: list[tuple[int, dict[str, Any]]], forgotten_in: int | None, rng: Random
+) -> None:
+    """Every interleaving that keeps each partition's own order ends with the same record shown."""
+    lanes: dict[int, list[tuple[At, dict[str, Any], bool]]] = {}
+    for offset, (partition, fields) in enumerate(log):
+        lanes.setdefault(partition, []).append((At(offset, partition), fields, False))
+    if forgotten_in is not None:
+        lanes.setdefault(forgotten_in, []).append((At(len(log), forgotten_in), FINAL, True))
+
+    def shown(order: list[int]) -> tuple[At, bool, bool, str | None]:
+        left = {partition: list(lane) for partition, lane in lanes.items()}
+        kept, last = None, None
+        for partition in order:
+            place, fields, forgotten = left[partition].pop(0)
+            event = execution(**fields)
+            if judge(kept, place, event, forgotten=forgotten) in (Effect.INSERTED, Effect.UPDATED):
+                kept, last = after(kept, place, event, forgotten=forgotten), place
+        assert kept is not None
+        assert last is not None
+        return last, kept.pending, kept.retracted, kept.block_hash
+
+    turns = [partition for partition, lane in lanes.items() for _ in lane]
+    expected = shown(turns)
+    for _ in range(3):
+        rng.shuffle(turns)
+        assert shown(turns) == expected
