@@ -140,6 +140,13 @@ class Settings(BaseSettings):
             raise ValueError("an endpoint's URL holds no credentials: put the key into a file")
         return value.rstrip("/")
 
+    @field_validator("trace_endpoint")
+    @classmethod
+    def _known_collector(cls, value: str) -> str:
+        if value and not value.startswith(("http://", "https://")):
+            raise ValueError("a collector is http://HOST:PORT/v1/traces, or https://...")
+        return value
+
     @property
     def log_path(self) -> Path:
         """The embedded log's file."""

@@ -67,7 +67,8 @@ def list_insights(
         told = [(one.id[:8], stand[one.id].tally.helpful, stand[one.id].tally.harmful, one.text) for one in page.items]
         print_table(("id", "helpful", "harmful", "insight"), told) if told else click.echo("no problematic insights")
     elif not page.items:
-        click.echo("no insights yet")
+        narrowed = category or key or min_confidence is not None or status != "all"
+        click.echo("no insights like that" if narrowed else "no insights yet")
     else:
         print_insights(page.items)
 

@@ -34,7 +34,7 @@ def list_(arguments: dict[str, str | None], regime: str | None, real: bool, as_j
     if as_json:
         print_json({"regimes": [one.model_dump(mode="json") for one in found]})
     elif not found:
-        click.echo("no regimes yet")
+        click.echo("no market is in that regime" if regime or real else "no regimes yet")
     else:
         print_table(HEADERS, [_cells(one) for one in found])
 

@@ -68,6 +68,7 @@ def test_where_the_log_is(tmp_path: Path) -> None:
     ("variable", "value", "said", "hint"),
     [
         ("DEFI_BRAIN_METRICS_PORT", "abc", "setting metrics_port: ", "DEFI_BRAIN_METRICS_PORT"),
+        ("DEFI_BRAIN_TRACE_ENDPOINT", "collector", "setting trace_endpoint: a collector is http://", "DEFI_BRAIN_TRACE_ENDPOINT"),
         ("DEFI_BRAIN_BROKER", "redis://x", "setting broker: a broker is", "DEFI_BRAIN_BROKER"),
     ],
 )

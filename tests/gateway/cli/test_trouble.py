@@ -297,3 +297,9 @@ def test_what_stands_in_the_way_of_a_folder_gets_a_hint(brain: Path) -> None:
     _is_file(brain / "episodes")
     done = run(brain, "directives", "submit", "No swaps above 100 ETH.")
     assert (done.exit_code, done.stderr.splitlines()[-1]) == (1, "hint: move it away, or name another place")
+
+
+def test_a_list_that_a_filter_empties_does_not_say_that_there_is_nothing_yet(brain: Path) -> None:
+    assert run(brain, "insights", "list").stdout == "no insights yet\n"
+    assert run(brain, "insights", "list", "--key", "swap:1:nothing").stdout == "no insights like that\n"
+    assert run(brain, "regimes", "list", "--regime", "turbulent").stdout == "no market is in that regime\n"

@@ -122,7 +122,7 @@ def test_on_the_command_line(brain: Brain) -> None:
     listed = json.loads(run(brain, "regimes", "list", "--json"))["regimes"]
     assert [one["key"] for one in listed] == [KEY]
     assert KEY in run(brain, "regimes", "list")
-    assert run(brain, "regimes", "list", "--regime", "none") == "no regimes yet\n"
+    assert run(brain, "regimes", "list", "--regime", "none") == "no market is in that regime\n"
     assert json.loads(run(brain, "regimes", "now", "--json"))["now"] == [
         {"regime": listed[0]["regime"], "simulated": False, "markets": 1}
     ]
