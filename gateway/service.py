@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Literal
@@ -51,7 +51,7 @@ LEARNED = tuple(category for category in Category if category is not Category.OP
 _PRIORITY = {"high": 0, "medium": 1, "low": 2}
 _PAGE = 500
 _SPARE = 16
-"""Directives have their own way out; a recall asks for so many more, that taking them out leaves enough."""
+"""Episodes past their time are taken out of an answer; a recall asks for so many more, that this leaves enough."""
 
 PipelineState = Literal["here", "elsewhere", "stopped", "failed"]
 OnRecall = Callable[[Grade, Sequence[Kind], float], None]
@@ -131,8 +131,9 @@ class BrainService(Browsing, Protecting, Proposing, Operating, Reporting, Forget
         wide = min(count + _SPARE, tuning.depth)
         if wide > tuning.max_results:
             tuning = tuning.with_changes(max_results=wide)
-        found = self._recall.recall(query, filters, wide, now=moment, as_of=as_of, regime=regime, tuning=tuning)
-        shown = [hit for hit in found.hits if hit.memory.category is not Category.OPERATOR_DIRECTIVE]
+        wanted = replace(filters, directives=False)
+        found = self._recall.recall(query, wanted, wide, now=moment, as_of=as_of, regime=regime, tuning=tuning)
+        shown = list(found.hits)
         if not retired:
             shown = self._age.in_context(shown, min(as_of or moment, moment), regime)
         kept = tuple(shown[:count])

@@ -24,6 +24,7 @@ class RecallFilters:
     ``since`` (inclusive) until ``until`` (exclusive). ``categories`` are of insights, so an episode does not pass them;
     ``min_confidence`` is about beliefs, and an episode, which is a fact, passes it. ``regime`` is that of an episode, or one of
     those that an insight's evidence is from; an insight of which that is not known passes (``stores/recall/regimes.py``).
+    ``directives`` False leaves out the operator's, for who hands them over by another way.
     """
 
     kinds: frozenset[Kind] = EVERY_KIND
@@ -36,6 +37,7 @@ class RecallFilters:
     since: datetime | None = None
     until: datetime | None = None
     include_simulated: bool = True
+    directives: bool = True
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning.
@@ -69,6 +71,8 @@ class RecallFilters:
     def there(self, memory: Memory) -> bool:
         """Whether it is of a wanted kind and holds where that is asked for. An episode is of one place, whatever that is called."""
         if memory.kind not in self.kinds or (memory.simulated and not self.include_simulated):
+            return False
+        if memory.category is Category.OPERATOR_DIRECTIVE and not self.directives:
             return False
         if memory.kind is Kind.EPISODE:
             return self.tool in (None, memory.tool) and self.chain in (None, memory.chain) and self.pair in (None, memory.pair)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from typing import Protocol
 
+from schemas.claims import Category
 from stores.recall.bm25 import Bm25
 from stores.recall.filters import RecallFilters
 from stores.recall.memories import Kind, Memory
@@ -81,7 +83,7 @@ class Source(Protocol):
         ...
 
 
-_Place = tuple[Kind, str, str, str, bool]
+_Place = tuple[Kind, str, str, str, bool, bool]
 """What decides whether a memory holds where that is asked for."""
 
 
@@ -97,6 +99,7 @@ class MemorySource:
         self._words = Bm25()
         self._memories: dict[str, Memory] = {}
         self._places: dict[_Place, set[str]] = {}
+        self._directives: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._memories)
@@ -122,11 +125,14 @@ class MemorySource:
 
     def _moved(self, old: Memory | None, new: Memory | None) -> None:
         if old is not None and (here := self._places[_place(old)]):
+            self._directives.discard(old.id)
             here.discard(old.id)
             if not here:
                 del self._places[_place(old)]
         if new is not None:
             self._places.setdefault(_place(new), set()).add(new.id)
+            if _directs(new):
+                self._directives.add(new.id)
 
     def get(self, memory_id: str) -> Memory | None:
         """A memory by its id."""
@@ -152,35 +158,47 @@ class MemorySource:
     def find(self, question: Question) -> Found:
         """The candidates. With ``as_of``: those whose time is not after it."""
         with self._lock:
-            allowed = self._allowed(question)
-            lexical = dict(self._words.search(question.text, question.depth, allowed))
-            cosine = self._near(question, allowed)
+            allowed, unwanted = self._allowed(question)
+            reach = question.depth + len(unwanted)
+            lexical = _wanted(self._words.search(question.text, reach, allowed), unwanted, question.depth)
+            cosine = self._near(question, allowed, unwanted)
             if question.vector is not None:
                 cosine |= self._vectors.cosines(question.vector, lexical)
             keys = dict.fromkeys([*cosine, *lexical])
             return Found(tuple(Candidate(self._memories[key], cosine.get(key), lexical.get(key)) for key in keys))
 
-    def _allowed(self, question: Question) -> set[str] | None:
-        if question.filters == RecallFilters() and question.as_of is None:
-            return None
+    def _allowed(self, question: Question) -> tuple[set[str] | None, set[str]]:
+        """Which memories may be found (None: every one), but for a few. Naming ten thousand that may costs more than the search, so
+        where only directives may not, those few are searched too and dropped."""
+        if question.as_of is None and replace(question.filters, directives=True) == RecallFilters():
+            return None, set() if question.filters.directives else self._directives
         there = [here for here in self._places.values() if question.filters.there(self._memories[next(iter(here))])]
         if question.as_of is None and question.filters.only_places:
-            return set[str]().union(*there)
+            return set[str]().union(*there), set()
         return {
             key
             for here in there
             for key in here
             if question.passes(memory := self._memories[key]) and (question.as_of is None or memory.ts <= question.as_of)
-        }
+        }, set()
 
-    def _near(self, question: Question, allowed: set[str] | None) -> dict[str, float]:
+    def _near(self, question: Question, allowed: set[str] | None, unwanted: set[str]) -> dict[str, float]:
         if question.vector is None:
             return {}
-        return dict(self._vectors.nearest(question.vector, question.depth, allowed))
+        return _wanted(self._vectors.nearest(question.vector, question.depth + len(unwanted), allowed), unwanted, question.depth)
+
+
+def _wanted(found: Iterable[tuple[str, float]], unwanted: set[str], k: int) -> dict[str, float]:
+    """The first ``k`` of what was found, best first, that are wanted."""
+    return dict(islice(((key, score) for key, score in found if key not in unwanted), k))
 
 
 def _place(memory: Memory) -> _Place:
-    return memory.kind, memory.tool, memory.chain, memory.pair, memory.simulated
+    return memory.kind, memory.tool, memory.chain, memory.pair, memory.simulated, _directs(memory)
+
+
+def _directs(memory: Memory) -> bool:
+    return memory.category is Category.OPERATOR_DIRECTIVE
 
 
 def memory_source(dimension: int, memories: Iterable[tuple[Memory, Vector]]) -> MemorySource:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from schemas.claims import Category
 from stores.episodes import EpisodeFilter, EpisodeStore
 from stores.episodes import Hit as EpisodeHit
 from stores.episodes.filters import Span, just_after
@@ -179,8 +180,9 @@ def _spans(question: Question) -> tuple[Span, ...]:
 
 
 def _insight_filter(filters: RecallFilters) -> InsightFilter:
+    wanted = filters.categories or (frozenset() if filters.directives else frozenset(Category) - {Category.OPERATOR_DIRECTIVE})
     return InsightFilter(
-        categories=tuple(sorted(filters.categories)),
+        categories=tuple(sorted(wanted)),
         min_confidence=filters.min_confidence,
         tool=filters.tool,
         chain=filters.chain,

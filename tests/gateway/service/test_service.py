@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from streams.stages.episodes import EpisodeSink
 from streams.stages.writer import InsightWriter
 from tests.support.events import swap
 from tests.support.gateway import ADMIN, AGENT, OTHER, READER, WAIT, Brain, WordEmbedder, running_brain
-from tests.support.sqlite import add, at, signal, writing
+from tests.support.sqlite import add, at, directive, signal, writing
 
 
 @pytest.fixture
@@ -229,6 +229,20 @@ def test_directives_come_by_priority_and_go_when_they_expire(brain: Brain) -> No
     assert {one.id for one in service.directives(READER, include_ended=True)} == {high, medium, low}
     with pytest.raises(Unprocessable):
         direct("late", "low", expires_at=now)
+
+
+@pytest.mark.parametrize("then", [None, at(24 * 364)], ids=["now", "as of then"])
+def test_many_directives_do_not_crowd_out_what_was_learned(brain: Brain, then: datetime | None) -> None:
+    """They have a way of their own, so they take no place in an answer, however well they fit the question."""
+    brain.publish(
+        *(directive(f"rule-{n}", f"Okapi pool swap rule {n}.") for n in range(150)),
+        *(add(f"seen-{n}", text=f"Okapi pool is thin at noon, says study {n} of pools.") for n in range(4)),
+    )
+    for filters in (RecallFilters(), RecallFilters(tool="swap"), RecallFilters(kinds=frozenset({Kind.INSIGHT}))):
+        found = brain.service.recall(AGENT, "okapi pool swap rule", filters, 5, as_of=then).result
+        assert {hit.id for hit in found.hits} == {f"seen-{n}" for n in range(4)}
+    everything = brain.service.try_recall(READER, "okapi pool swap rule", {}).result
+    assert everything.hits[0].id.startswith("rule-")
 
 
 def test_an_execution_becomes_an_episode(brain: Brain) -> None:
