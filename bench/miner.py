@@ -19,11 +19,12 @@ from time import process_time
 
 import numpy as np
 
-from bench.planted import MEASURED, _delivery
+from bench.planted import _delivery
 from schemas.claims import Claim, Condition
 from streams.sources.market import simulate
 from workers.distil.confirm import Halves, discover
 from workers.distil.evidence import compare
+from workers.distil.learning import Learning
 from workers.distil.observations import Observation, Observations, View
 from workers.distil.stage import DistilStage
 from workers.distil.stats import alpha_spent
@@ -154,7 +155,7 @@ def costs() -> Iterator[str]:
     stages: list[DistilStage] = []
 
     def run() -> None:
-        stages.append(DistilStage(MEASURED))
+        stages.append(DistilStage(Learning()))
         for start in range(0, len(stream), 256):
             stages[-1].handle(stream[start : start + 256])
 
@@ -162,7 +163,7 @@ def costs() -> Iterator[str]:
     state = stages[-1].snapshot()
     keys = len({delivery.message.key for delivery in stream})
     yield f"snapshot of {keys} keys: {len(state) / 1e6:.2f} MB, {1000 * timed(stages[-1].snapshot, 5):.0f} ms"
-    yield f"restore: {1000 * timed(lambda: DistilStage(MEASURED).restore(state), 5):.0f} ms"
+    yield f"restore: {1000 * timed(lambda: DistilStage(Learning()).restore(state), 5):.0f} ms"
 
 
 def main() -> None:

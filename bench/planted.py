@@ -46,8 +46,6 @@ BATCH = 64
 WITHIN = 500
 """Relevant episodes after a reversal, inside which the insight concerned should have lost its confidence."""
 HALF = Decimal("0.5")
-MEASURED = Learning(drift_delta=0.002)
-"""A fifth of the ``drift_delta`` that ships, for the keys: what the figures in RESULTS.md were measured with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,7 @@ def run(seed: int, events: int = EVENTS, *, effects: bool = True, above: bool = 
     market = _noting(simulate(seed, events, effects=effects, above=above, null_kind=null_kind), relevant)
     told = [
         (operation, {key: len(times) for key, times in relevant.items()})
-        for operation in operations(market, DistilStage(MEASURED), LevelsStage(sources=1) if above else None)
+        for operation in operations(market, DistilStage(Learning()), LevelsStage(sources=1) if above else None)
     ]
     said = [operation for operation, _ in told]
     seconds = perf_counter() - started
