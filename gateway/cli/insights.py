@@ -67,7 +67,7 @@ def list_insights(
         told = [(one.id[:8], stand[one.id].tally.helpful, stand[one.id].tally.harmful, one.text) for one in page.items]
         print_table(("id", "helpful", "harmful", "insight"), told) if told else click.echo("no problematic insights")
     elif not page.items:
-        narrowed = category or key or min_confidence is not None or status != "all"
+        narrowed = category or key or min_confidence is not None or status == "archived"
         click.echo("no insights like that" if narrowed else "no insights yet")
     else:
         print_insights(page.items)
