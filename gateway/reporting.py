@@ -27,7 +27,7 @@ from stores.episodes.merge import Effect, Kept, judge
 from stores.sqlite import Fate
 from workers.stage import Position
 
-_ANYWHERE = Position("", 0, 0)
+_NEXT = Position("", 0, 1)
 
 
 class Reporting(Writing):
@@ -129,9 +129,10 @@ class Reporting(Writing):
 
 
 def _passes_over(kept: Episode, event: ToolExecution) -> bool:
-    """Whether a record of this event changes nothing about its episode: ``stores/episodes/merge.py`` says what does."""
-    row = Kept(kept.event.status is Status.PENDING, kept.event.removed, kept.event.block_hash, ())
-    return kept.forgotten is not None or judge(row, _ANYWHERE, event) is Effect.DUPLICATE
+    """Whether a record of this event, coming next, changes nothing of its episode; ``stores/episodes/merge.py`` says what does."""
+    before = ((_NEXT.partition, _NEXT.offset - 1),)
+    row = Kept(kept.event.status is Status.PENDING, kept.event.removed, kept.event.block_hash, before)
+    return kept.forgotten is not None or judge(row, _NEXT, event) is Effect.DUPLICATE
 
 
 def _said(event: ToolExecution) -> dict[str, Any]:
