@@ -67,7 +67,10 @@ def up(arguments: dict[str, str | None], as_json: bool) -> None:
 @click.pass_obj
 @plain_errors
 def ingest(arguments: dict[str, str | None], file: Path, format_name: str, pool: Path | None, as_json: bool) -> None:
-    """Publish FILE's records and see them through: by workers that run already, or else by this command."""
+    """Publish FILE's records and see them through: by workers that run already, or else by this command.
+
+    Fails where every record was rejected, as those of another format are.
+    """
     from gateway.cli.through import pipeline_of
     from gateway.ingest import publish_file
     from gateway.kafka import open_any_log
@@ -87,7 +90,13 @@ def ingest(arguments: dict[str, str | None], file: Path, format_name: str, pool:
         account = pipeline.account(published)
     if as_json:
         print_json({"file": str(file), "format": format_name, **account})
-        return
+    else:
+        _tell(account)
+    if account["rejected"] and account["rejected"] == account["records"]:
+        raise SystemExit(1)
+
+
+def _tell(account: Mapping[str, object]) -> None:
     reasons = account["reasons"]
     assert isinstance(reasons, dict)
     why = f" ({', '.join(f'{count} {reason}' for reason, count in reasons.items())})" if reasons else ""

@@ -216,6 +216,17 @@ def test_what_others_published_before_is_not_counted_as_ingested(brain: Path) ->
     assert (done["records"], done["processed"], done["duplicates"], done["rejected"]) == (1, 1, 0, 0)
 
 
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_a_file_of_which_every_record_is_rejected_fails(brain: Path, flags: tuple[str, ...]) -> None:
+    file = brain.parent / "foreign.jsonl"
+    file.write_text('{"foreign": 1}\n{"foreign": 2}\n')
+    assert run(brain, "ingest", str(file), "--format", "tool-executions", *flags).exit_code == 1
+    file.write_text(f'{{"foreign": 3}}\n{EXECUTION.replace("1.5", "3.5")}\n')
+    done = run(brain, "ingest", str(file), "--format", "tool-executions", *flags)
+    assert done.exit_code == 0
+    assert flags or "dlq list" in done.stderr
+
+
 def test_a_lost_store_is_made_again_elsewhere_and_in_place(brain: Path) -> None:
     whole = json.loads(run(brain, "fingerprint", "--json").stdout)
     shutil.rmtree(brain / "episodes")
