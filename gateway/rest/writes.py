@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
@@ -35,9 +36,9 @@ def answered(view: WriteView) -> JSONResponse:
     return JSONResponse(view.model_dump(mode="json"), 200 if view.state == "applied" else 202)
 
 
-async def written(request: Request, wait: str | None, work: Callable[[float], WriteView]) -> JSONResponse:
-    """Do a write in a thread, and answer it."""
-    return answered(await patience_of(request).write(work, wait=wait is not None))
+async def written(request: Request, wait: str | None, work: Callable[..., WriteView]) -> JSONResponse:
+    """Do a write, which takes ``wait_s``, in a thread, and answer it."""
+    return answered(await patience_of(request).write(lambda seconds: work(wait_s=seconds), wait=wait is not None))
 
 
 def patience_of(request: Request) -> Patience:
@@ -49,112 +50,100 @@ def patience_of(request: Request) -> Patience:
 @router.post("/insights/{insight_id}/downvote", response_model=WriteView, responses=ANSWERS)
 async def downvote(request: Request, caller: FeedbackCaller, insight_id: Id, body: ReasonBody, wait: Wait = None) -> JSONResponse:
     """Disagree with an insight: its confidence falls by 0.15."""
-    service = service_of(request)
-    return await written(request, wait, lambda s: service.downvote(caller, body.request_id, insight_id, body.reason, s))
+    work = partial(service_of(request).downvote, caller, body.request_id, insight_id, body.reason)
+    return await written(request, wait, work)
 
 
 @router.post("/insights/{insight_id}/restore", response_model=WriteView, responses=ANSWERS)
 async def restore(request: Request, caller: FeedbackCaller, insight_id: Id, body: ReasonBody, wait: Wait = None) -> JSONResponse:
     """Bring an archived insight or note back into context; what was merged goes on in another one."""
-    service = service_of(request)
-    return await written(request, wait, lambda s: service.restore(caller, body.request_id, insight_id, body.reason, s))
+    work = partial(service_of(request).restore, caller, body.request_id, insight_id, body.reason)
+    return await written(request, wait, work)
 
 
 @router.post("/insights/{insight_id}/archive", response_model=WriteView, responses=ANSWERS)
 async def archive(request: Request, caller: FeedbackCaller, insight_id: Id, body: ReasonBody, wait: Wait = None) -> JSONResponse:
     """Take an insight, note or directive out of context; it is kept and can be read by its id."""
-    service = service_of(request)
-    return await written(request, wait, lambda s: service.archive(caller, body.request_id, insight_id, body.reason, s))
+    work = partial(service_of(request).archive, caller, body.request_id, insight_id, body.reason)
+    return await written(request, wait, work)
 
 
 @router.post("/insights/{insight_id}/confidence", response_model=WriteView, responses=ANSWERS)
 async def adjust(request: Request, caller: FeedbackCaller, insight_id: Id, body: AdjustBody, wait: Wait = None) -> JSONResponse:
     """Set an insight's confidence, or move it."""
-
-    def work(s: float) -> WriteView:
-        return service_of(request).adjust(
-            caller,
-            body.request_id,
-            insight_id,
-            body.reason,
-            confidence=body.confidence,
-            delta=body.delta,
-            wait_s=s,
-        )
-
+    work = partial(
+        service_of(request).adjust,
+        caller,
+        body.request_id,
+        insight_id,
+        body.reason,
+        confidence=body.confidence,
+        delta=body.delta,
+    )
     return await written(request, wait, work)
 
 
 @router.post("/insights/{insight_id}/forget", response_model=WriteView, responses=ANSWERS)
 async def forget(request: Request, caller: AdminCaller, insight_id: Id, body: ReasonBody, wait: Wait = None) -> JSONResponse:
     """Delete an insight for good: from rows, text, vectors and history. Needs an admin key."""
-    service = service_of(request)
-    return await written(request, wait, lambda s: service.forget(caller, body.request_id, insight_id, body.reason, s))
+    work = partial(service_of(request).forget, caller, body.request_id, insight_id, body.reason)
+    return await written(request, wait, work)
 
 
 @router.post("/directives", response_model=WriteView, responses=ANSWERS)
 async def submit_directive(request: Request, caller: FeedbackCaller, body: DirectiveBody, wait: Wait = None) -> JSONResponse:
     """Submit an operator's directive: confidence 1.0, moved by nothing, in force until it expires or is archived."""
-
-    def work(s: float) -> WriteView:
-        return service_of(request).direct(
-            caller,
-            body.request_id,
-            body.text,
-            feedback_type=body.feedback_type,
-            priority=body.priority,
-            expires_at=body.expires_at,
-            reason=body.reason,
-            wait_s=s,
-        )
-
+    work = partial(
+        service_of(request).direct,
+        caller,
+        body.request_id,
+        body.text,
+        feedback_type=body.feedback_type,
+        priority=body.priority,
+        expires_at=body.expires_at,
+        reason=body.reason,
+    )
     return await written(request, wait, work)
 
 
 @router.post("/notes", response_model=WriteView, responses=ANSWERS)
 async def remember(request: Request, caller: FeedbackCaller, body: NoteBody, wait: Wait = None) -> JSONResponse:
     """Write a note down. What it does to notes near it is in ``event``."""
-
-    def work(s: float) -> WriteView:
-        return service_of(request).remember(
-            caller,
-            body.request_id,
-            body.text,
-            category=body.category,
-            key=body.key,
-            importance=body.importance,
-            corrects=body.corrects,
-            reason=body.reason,
-            wait_s=s,
-        )
-
+    work = partial(
+        service_of(request).remember,
+        caller,
+        body.request_id,
+        body.text,
+        category=body.category,
+        key=body.key,
+        importance=body.importance,
+        corrects=body.corrects,
+        reason=body.reason,
+    )
     return await written(request, wait, work)
 
 
 @router.post("/uses", response_model=WriteView, responses=ANSWERS)
 async def mark_used(request: Request, caller: FeedbackCaller, body: UseBody, wait: Wait = None) -> JSONResponse:
     """Report which memories went into a decision, and how it ended."""
-
-    def work(s: float) -> WriteView:
-        return service_of(request).mark_used(
-            caller,
-            body.request_id,
-            body.used,
-            recall_id=body.recall_id,
-            recalled=body.recalled,
-            event_id=body.event_id,
-            ended=body.ended,
-            wait_s=s,
-        )
-
+    work = partial(
+        service_of(request).mark_used,
+        caller,
+        body.request_id,
+        body.used,
+        recall_id=body.recall_id,
+        recalled=body.recalled,
+        event_id=body.event_id,
+        ended=body.ended,
+    )
     return await written(request, wait, work)
 
 
 @router.post("/executions", response_model=WriteView, responses=ANSWERS)
 async def record_execution(request: Request, caller: FeedbackCaller, body: ExecutionBody, wait: Wait = None) -> JSONResponse:
     """Publish what a tool did; it becomes an episode, whose id is ``insight_id``."""
-    service = service_of(request)
-    return await written(request, wait, lambda s: service.record_execution(caller, body.request_id, body.execution, s))
+    work = partial(service_of(request).record_execution, caller, body.request_id, body.execution)
+    return await written(request, wait, work)
 
 
 VALUED: dict[int | str, dict[str, Any]] = {
@@ -179,4 +168,4 @@ async def operation(
     request: Request, caller: FeedbackCaller, request_id: Annotated[RequestId, Path()], wait: Wait = None
 ) -> JSONResponse:
     """What became of one of your own writes on insights, by its request id."""
-    return await written(request, wait, lambda s: service_of(request).operation(caller, request_id, s))
+    return await written(request, wait, partial(service_of(request).operation, caller, request_id))

@@ -62,9 +62,9 @@ def test_those_who_wait_do_not_stand_in_the_way_of_those_who_ask(still: Brain, m
     applied = threading.Event()
     waiting: list[float] = []
 
-    def downvote(*arguments: Any) -> WriteView:
-        waiting.append(arguments[-1])
-        done = arguments[-1] > 0 and applied.wait(20)
+    def downvote(*_: Any, wait_s: float) -> WriteView:
+        waiting.append(wait_s)
+        done = wait_s > 0 and applied.wait(20)
         return WriteView(request_id="r", operation_id="o", state="applied" if done else "pending")
 
     monkeypatch.setattr(still.service, "downvote", downvote)
@@ -76,8 +76,9 @@ def test_those_who_wait_do_not_stand_in_the_way_of_those_who_ask(still: Brain, m
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://brain", headers=headers) as client:
             body = {"request_id": "r", "reason": "wrong"}
             writes = [asyncio.create_task(client.post("/v1/insights/one/downvote?wait=applied", json=body)) for _ in range(60)]
-            while len(waiting) < 60:
-                await asyncio.sleep(0.01)
+            async with asyncio.timeout(60):  # a write that fails before it waits is no reason to wait for ever
+                while len(waiting) < 60:
+                    await asyncio.sleep(0.01)
             asked = await asyncio.wait_for(client.get("/v1/breakers"), 30)
             assert asked.status_code == 200
             assert not applied.is_set()
