@@ -90,7 +90,7 @@ class CandidateSearch:
         elif mirror is None or look is None:
             near = _nearest(segments, query, where, limit)
         else:
-            near = [(one.segment, one.row) for one in mirror.nearest(look, query, limit)]
+            near = mirror.nearest(look, query, limit)
         rows: dict[str, dict[int, float | None]] = {}
         for score, name, row in heapq.nlargest(limit, _answer(asked) if asked is not None else ()):
             rows.setdefault(name, {})[row] = score

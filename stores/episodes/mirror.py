@@ -46,16 +46,6 @@ SHOWN_ROWS = 4_096
 """Episodes whose content is kept for the next time: some 12 MB."""
 
 
-@dataclass(frozen=True, slots=True)
-class Near:
-    """An episode near a vector: its table, its row's number there, its id, and the cosine."""
-
-    segment: str
-    row: int
-    id: str
-    cosine: float
-
-
 _Index = tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]
 
 
@@ -188,8 +178,8 @@ class EpisodeMirror:
             passing = {name: Passing(rows, self._passes(rows, wanted)) for name, rows in known.items()}
             return Look(passing, self._vectors, self._words)
 
-    def nearest(self, look: Look, query: Vector, limit: int) -> list[Near]:
-        """The nearest of those that pass, best first, of equal ones the latest; the cosines are exact."""
+    def nearest(self, look: Look, query: Vector, limit: int) -> list[tuple[str, int]]:
+        """The nearest of those that pass, by table and row's number: best first, exactly, and of equal ones the latest."""
         with self._lock:
             direction = (query / np.linalg.norm(query.astype(np.float64))).astype(np.float32)
             cosines = np.vecdot(look.vectors.matrix[: look.vectors.count], direction)
@@ -208,7 +198,7 @@ class EpisodeMirror:
                 for place, cosine in zip(kept.tolist(), found.tolist(), strict=True):
                     best.append((-cosine, -int(rows["ts"][place]), rows["id"][place], name, int(rows["row"][place])))
                 best = sorted(best)[:limit]
-        return [Near(name, row, one.decode(), -cosine) for cosine, _, one, name, row in best]
+        return [(name, row) for _, _, _, name, row in best]
 
     def cosines(self, look: Look, name: str, rows: Sequence[int], query: Vector) -> dict[int, float]:
         """The exact cosines of a table's rows, by their numbers; of those that are not here, none."""

@@ -30,7 +30,7 @@ from stores.episodes.browse import Place, facets, latest
 from stores.episodes.candidates import CandidateSearch
 from stores.episodes.engine import connect, new_session
 from stores.episodes.errors import EpisodeStoreError
-from stores.episodes.filters import EpisodeFilter, expression, with_id_prefix, with_ids
+from stores.episodes.filters import EVERYTHING, EpisodeFilter, expression, with_id_prefix, with_ids
 from stores.episodes.fusion import DEFAULT_RECIPE, RECIPES
 from stores.episodes.hits import Candidate, Hit, rescored, to_hit
 from stores.episodes.layout import REBUILD, Header, header_stamp, read_header
@@ -46,7 +46,6 @@ EmbedderInfo = tuple[str, int]
 MAX_HITS = 1000
 _DEPTH = 50
 _ANY = EpisodeFilter()
-_EVERYTHING = EpisodeFilter(retracted=True, pending=True)
 
 
 class Embedder(Protocol):
@@ -244,7 +243,7 @@ class EpisodeStore:
 
         ``words`` is a phrase of its text; without one only rows that are searched are looked for.
         """
-        found = [hit for hit in self.search_text(words, _EVERYTHING, limit=MAX_HITS) if hit.id == episode_id] if words else []
+        found = [hit for hit in self.search_text(words, EVERYTHING, limit=MAX_HITS) if hit.id == episode_id] if words else []
         files = _files(self._folder) if words else ()
         return {"text": len(found), "files": sum(words.encode() in _bytes(file) for file in files)}
 

@@ -53,13 +53,14 @@ class _Scored:
 
 @dataclass(frozen=True, slots=True)
 class _Boosted:
-    """``score``: the relevance and all boosts. ``regime``: why that of the regime, if there is one."""
+    """``score``: the relevance and all boosts. ``worth``: how much it has of ``present``, the regime that its market is in."""
 
     scored: _Scored
     memory: Memory
     boosts: dict[str, float]
     score: float
-    regime: str
+    present: str | None
+    worth: float
 
 
 class Recall:
@@ -216,8 +217,7 @@ def _boosted(one: _Scored, tuned: RecallTuning, now: datetime, regime: str | Non
     worth = likeness(memory, present) if present else 0.0
     if worth > 0.0:
         boosts["regime"] = tuned.regime_weight * worth
-    regimes = reason(memory, present, worth) if present and worth > 0.0 else ""
-    return _Boosted(one, memory, boosts, one.relevance + sum(boosts.values()), regimes)
+    return _Boosted(one, memory, boosts, one.relevance + sum(boosts.values()), present, worth)
 
 
 def _hit(boosted: _Boosted, tuned: RecallTuning) -> RecallHit:
@@ -233,7 +233,7 @@ def _hit(boosted: _Boosted, tuned: RecallTuning) -> RecallHit:
         via=one.via,
         gate=f"cosine {cosine:.3f} >= {tuned.min_score:g}" if cosine is not None else "found by words; its cosine is not at hand",
         score=score,
-        regime=boosted.regime,
+        regime=reason(memory, boosted.present, boosted.worth) if boosted.present and boosted.worth > 0.0 else "",
     )
     return RecallHit(memory.id, memory.kind, memory.text, score, memory.ts, why, memory)
 

@@ -99,7 +99,6 @@ class MemorySource:
         self._words = Bm25()
         self._memories: dict[str, Memory] = {}
         self._places: dict[_Place, set[str]] = {}
-        self._directives: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._memories)
@@ -125,14 +124,11 @@ class MemorySource:
 
     def _moved(self, old: Memory | None, new: Memory | None) -> None:
         if old is not None and (here := self._places[_place(old)]):
-            self._directives.discard(old.id)
             here.discard(old.id)
             if not here:
                 del self._places[_place(old)]
         if new is not None:
             self._places.setdefault(_place(new), set()).add(new.id)
-            if _directs(new):
-                self._directives.add(new.id)
 
     def get(self, memory_id: str) -> Memory | None:
         """A memory by its id."""
@@ -171,7 +167,7 @@ class MemorySource:
         """Which memories may be found (None: every one), but for a few. Naming ten thousand that may costs more than the search, so
         where only directives may not, those few are searched too and dropped."""
         if question.as_of is None and replace(question.filters, directives=True) == RecallFilters():
-            return None, set() if question.filters.directives else self._directives
+            return None, set() if question.filters.directives else self._directives()
         there = [here for here in self._places.values() if question.filters.there(self._memories[next(iter(here))])]
         if question.as_of is None and question.filters.only_places:
             return set[str]().union(*there), set()
@@ -181,6 +177,9 @@ class MemorySource:
             for key in here
             if question.passes(memory := self._memories[key]) and (question.as_of is None or memory.ts <= question.as_of)
         }, set()
+
+    def _directives(self) -> set[str]:
+        return set[str]().union(*(here for (*_, directs), here in self._places.items() if directs))
 
     def _near(self, question: Question, allowed: set[str] | None, unwanted: set[str]) -> dict[str, float]:
         if question.vector is None:
@@ -194,11 +193,7 @@ def _wanted(found: Iterable[tuple[str, float]], unwanted: set[str], k: int) -> d
 
 
 def _place(memory: Memory) -> _Place:
-    return memory.kind, memory.tool, memory.chain, memory.pair, memory.simulated, _directs(memory)
-
-
-def _directs(memory: Memory) -> bool:
-    return memory.category is Category.OPERATOR_DIRECTIVE
+    return memory.kind, memory.tool, memory.chain, memory.pair, memory.simulated, memory.category is Category.OPERATOR_DIRECTIVE
 
 
 def memory_source(dimension: int, memories: Iterable[tuple[Memory, Vector]]) -> MemorySource:
